@@ -63,6 +63,7 @@ check: setup
 	$(RUN) tools/check.py
 
 format: setup
+	$(RUN) tools/faces.py --write
 	$(BIN)/ruff format src proof tests tools demo examples docs/conf.py
 	$(BIN)/ruff check --fix src proof tests tools demo examples docs/conf.py
 

@@ -11,22 +11,19 @@ from collections.abc import Mapping
 from os import PathLike, fspath
 
 from onceq.client.address import meant
-from onceq.client.async_link import AsyncLink
+from onceq.client.async_link import AsyncLink, in_thread
 from onceq.client.credentials import Credentials, Tls
-from onceq.client.handing import in_thread
 from onceq.client.opening import connect as _connect
 from onceq.client.tasks import letters
-from onceq.client.tasks.branches import AsyncBranch, AsyncGroups, AsyncXa
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.client.tasks.open_queue import AsyncCursor, AsyncOpenQueue
-from onceq.client.tasks.tracked import AsyncTracked
-from onceq.client.tasks.transaction import AsyncTransaction
-from onceq.client.threads.branches import Branch, Groups, Xa
-from onceq.client.threads.manager import QueueManager
-from onceq.client.threads.open_queue import Cursor, OpenQueue
-from onceq.client.threads.tracked import Tracked
-from onceq.client.threads.transaction import Transaction
-from onceq.client.told_alike import told_alike
+from onceq.client.tasks.transaction import (
+    AsyncBranch,
+    AsyncGroups,
+    AsyncTracked,
+    AsyncTransaction,
+    AsyncXa,
+)
 from onceq.directory import Directory
 from onceq.embedded.opening import open as _open
 from onceq.model.settings import Settings
@@ -54,7 +51,7 @@ async def connect(
     token_file: str | PathLike[str] | None = None,
     tls: Tls | None = None,
 ) -> AsyncQueueManager:
-    """Connect to a queue manager that runs as a daemon; see ``onceq.connect``."""
+    """Connect to a queue manager that runs as a daemon, as ``onceq.connect`` does."""
     shown = Credentials(token=token, token_file=token_file, tls=tls)
 
     async def again() -> AsyncLink:
@@ -73,7 +70,7 @@ async def open(
     settings: Settings | None = None,
     directory: str | Directory | None = None,
 ) -> AsyncQueueManager:
-    """Run a queue manager inside this process; see ``onceq.open``."""
+    """Run a queue manager inside this process, as ``onceq.open`` does."""
     from onceq.embedded.link import AsyncEmbeddedLink
     from onceq.embedded.start import start
 
@@ -89,9 +86,4 @@ async def open(
     return AsyncQueueManager(link, None)
 
 
-for _for_tasks, _for_threads in (
-    (connect, _connect), (open, _open), (AsyncBranch, Branch), (AsyncCursor, Cursor),
-    (AsyncGroups, Groups), (AsyncOpenQueue, OpenQueue), (AsyncQueueManager, QueueManager),
-    (AsyncTracked, Tracked), (AsyncTransaction, Transaction), (AsyncXa, Xa),
-):  # fmt: skip
-    told_alike(_for_tasks, _for_threads)
+connect.__doc__, open.__doc__ = _connect.__doc__, _open.__doc__

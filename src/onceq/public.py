@@ -3,18 +3,15 @@
 from onceq import directory, errors
 from onceq.client.credentials import Tls
 from onceq.client.opening import connect
-from onceq.client.plans.sender_transaction import SenderTransaction
 from onceq.client.plans.tracking import Ending
+from onceq.client.plans.unit_of_work import SenderTransaction
 from onceq.client.properties import BatchProperties, SendProperties
-from onceq.client.reports import BackupReport, RestoreReport
-from onceq.client.results import MessageIds
+from onceq.client.results import BackupReport, MessageIds, RestoreReport
 from onceq.client.stopping import stopping
 from onceq.client.threads import letters
-from onceq.client.threads.branches import Branch, Groups, Xa
 from onceq.client.threads.manager import QueueManager
 from onceq.client.threads.open_queue import Cursor, OpenQueue
-from onceq.client.threads.tracked import Tracked
-from onceq.client.threads.transaction import Transaction
+from onceq.client.threads.transaction import Branch, Groups, Tracked, Transaction, Xa
 from onceq.embedded.data_directory import restore
 from onceq.embedded.opening import open
 from onceq.errors import (

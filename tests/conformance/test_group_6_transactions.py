@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.client.plans.sender_transaction import SenderTransaction
+from onceq.client.plans.unit_of_work import SenderTransaction
 from onceq.errors import OnceqError, ReceiveTimeout
 from onceq.packet.decode import glance
 from onceq.testing.relay import Passing

@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from onceq.client.plans.sender_transaction import SenderTransaction
+from onceq.client.plans.unit_of_work import SenderTransaction
 from onceq.errors import OnceqError
 from onceq.model import requests
 from onceq.model.requests import Seek

@@ -15,7 +15,7 @@ import pytest
 
 import onceq
 from onceq import errors
-from onceq.client import breaker, loops
+from onceq.client import handlers, loops
 from onceq.partners.sqlite import SqliteLast
 from tests.daemon.applications import KINDS, Blocking, emptied, manager_with
 
@@ -32,7 +32,7 @@ def manager(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture
 def qm(manager: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A manager whose queues are empty and have a poison policy; pauses are short."""
-    monkeypatch.setattr(breaker, "PAUSES_S", (0.001, 0.002))
+    monkeypatch.setattr(handlers, "PAUSES_S", (0.001, 0.002))
     monkeypatch.setattr(loops, "AWAY_S", (0.001,))
     monkeypatch.setattr(loops, "TIMED_OUT_S", 0.001)
     with emptied(manager):
@@ -239,7 +239,7 @@ def test_what_fails_for_all_is_counted_against_few(
     handler = Failing(100, ConnectionError("the other service is away"))
     qm.consume(T, handler, timeout=0.0, **options)
     aside = [text for text, _ in there(qm, T + ";poison")]
-    assert len(aside) < breaker.DIFFERENT
+    assert len(aside) < handlers.DIFFERENT
     assert sorted(handler.handled + aside) == bodies
     assert there(qm, T) == []
     assert "every message fails" in caplog.text

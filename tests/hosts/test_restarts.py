@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import onceq
-from onceq.client import breaker, loops
+from onceq.client import handlers, loops
 from tests.daemon.applications import Daemon
 
 pytestmark = pytest.mark.slow
@@ -22,7 +22,7 @@ def test_a_restart_while_every_message_fails(
 ) -> None:
     """Nothing is counted because of it, and operators see afterwards, too, that all fail. What the
     application has opened since then under the number of the note before it stays open."""
-    monkeypatch.setattr(breaker, "PAUSES_S", (0.001,))
+    monkeypatch.setattr(handlers, "PAUSES_S", (0.001,))
     monkeypatch.setattr(loops, "AWAY_S", (0.01,))
     calls = [0]
     handled: list[bytes] = []
@@ -52,6 +52,6 @@ def test_a_restart_while_every_message_fails(
         with pytest.raises(onceq.errors.ReceiveTimeout):
             held[0].peek(timeout=0.0)
         assert not any(one["says"] for one in qm.consumers(Q))
-    assert len(aside) < breaker.DIFFERENT
+    assert len(aside) < handlers.DIFFERENT
     assert sorted([*handled, *map(bytes, aside)]) == BODIES
     assert [text.partition(",")[0] for text in says] == ["every message fails"]

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onceq.client import loops
-from onceq.client.logs import log
+from onceq.client.stopping import log
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import InDoubt, ServiceNotAvailable
 from onceq.model.message import Message

@@ -34,7 +34,7 @@ def forget(
     Do so when the new stream has a new checkpoint AND writes to a new folder or table. With the old
     one its sink takes the first batches for those that it has written, and their messages are lost.
     """
-    from onceq.client.plans import reading
+    from onceq.client.plans import cursors
 
     with manager(qm) as connection:
         known = [_known(connection, queue, subscription) for queue in queues]
@@ -48,14 +48,14 @@ def forget(
             if not yes:
                 out.note("a stream that begins anew must write to a new folder or table.")
             agreed(f"forget {said}?", yes=yes)
-            connection._run(reading.forget(connection._state, one.queue, one.reader))
+            connection._run(cursors.forget(connection._state, one.queue, one.reader))
             out.line(f"forgotten: {said}")
 
 
 def _readers(connection: QueueManager, queue: str) -> list[ReaderView]:
-    from onceq.client.plans import reading
+    from onceq.client.plans import cursors
 
-    found = connection._run(reading.readers(connection._state, queue))
+    found = connection._run(cursors.readers(connection._state, queue))
     return sorted(found, key=lambda one: -one.since)  # who has read last comes first
 
 

@@ -59,7 +59,7 @@ class Seen(NamedTuple):
     Attributes:
         paused, full: Pages of queues.
         stuck, refused: Pages of outgoing queues.
-        branches: All that whoever looks may see.
+        branches: All that the one who looks may see.
     """
 
     status: StatusView

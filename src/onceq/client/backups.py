@@ -1,9 +1,9 @@
 """Backups of a queue manager that runs: what is copied, what is asked of it, what comes back.
 
 The files are copied by the process that wants the backup, not by the queue manager: so its work
-goes on undisturbed, it writes to no path that somebody else names, and a backup belongs to whoever
-made it. The queue manager holds its files meanwhile, as long as it is told that somebody is still
-at it, and answers at the end whether it has held them all the time.
+goes on undisturbed, it writes to no path that somebody else names, and a backup belongs to the one
+that made it. The queue manager holds its files meanwhile, as long as it is told that somebody is
+still at it, and answers at the end whether it has held them all the time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from onceq.client.address import is_data_directory
 from onceq.client.plans.plan import Plan, ask, do
-from onceq.client.reports import BackupReport, Progress
+from onceq.client.results import BackupReport, Progress
 from onceq.client.session import Session
 from onceq.errors import UnsupportedOperation
 from onceq.model import requests
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from onceq.tls.signing import Signer
 
 KEEP_SHARE = 10
-"""The queue manager is told so many times more often than it wants to be."""
+"""How much more often the queue manager is told than it asks for."""
 
 
 def begin() -> Plan[BackupHold]:

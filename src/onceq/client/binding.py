@@ -8,16 +8,24 @@ tasks is the same, awaited.
 
 What is more than one plan, such as a commit with partners, is a generator of calls on a face, and
 becomes a function or method by ``in_threads`` and ``in_tasks`` of ``partners/driving.py``.
+
+The ``with`` block of a transaction makes it the current one until the block ends
+(MQ_MTS_TRANSACTION, SND-25); blocks may be nested. Threads and tasks started inside inherit what
+was current then, as context variables do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from onceq.client.plans.plan import Plan
 from onceq.partners.driving import describe
+
+if TYPE_CHECKING:
+    from onceq.client.plans.unit_of_work import Unit
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -111,3 +119,24 @@ def counted(
         return carry_out(self, *args, **kwargs)
 
     return call
+
+
+Ambient = tuple[Any, object, "Unit", "Ambient"] | None
+"""The innermost transaction, its queue manager and unit of work, and what is around it."""
+
+_AMBIENT: Final[ContextVar[Ambient]] = ContextVar("onceq transactions", default=None)
+
+get_ambient: Final[Callable[[], Ambient]] = _AMBIENT.get
+"""What is around a block that begins."""
+set_ambient: Final[Callable[[Ambient], object]] = _AMBIENT.set
+"""A block begins, or what was around it is put back when it ends."""
+
+
+def current_transaction(manager: object) -> Any:
+    """Return the innermost open transaction of this queue manager, or None."""
+    ambient = _AMBIENT.get()
+    while ambient is not None:
+        transaction, its_manager, unit, ambient = ambient
+        if its_manager is manager and not unit.over:
+            return transaction
+    return None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from onceq.client.address import Address
 from onceq.client.credentials import Credentials, check_protocol
-from onceq.client.greetings import Greeting
+from onceq.client.link import Greeting
 from onceq.errors import InvalidParameter, MalformedPacket, ManagerAway, OnceqError, WrongAddress
 from onceq.sockets.silence import watch
 from onceq.wire.app import frames

@@ -1,10 +1,10 @@
 """How an application proves who it is, and whom it believes: tokens, and files for TLS.
 
-What stands in a file or in the environment is read anew for each connection, so that it can be
-replaced without a restart. A token does not leave this process: whoever answers first proves that
-it knows the digest of the secret, and is told that covered by it (``model/tokens.py``). That is
-done over TLS, at a Unix socket, and over loopback. It stands in no text of ours: errors name where
-it was found.
+What a file or the environment says is read for each connection, so that it can be
+replaced without a restart. A token does not leave this process: the one that answers first proves
+that it knows the digest of the secret, and gets it covered by that (``model/tokens.py``). That is
+done over TLS, at a Unix socket, and over loopback. No text of ours shows it: errors name where it
+was found.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
 from onceq.client.address import Address
-from onceq.client.greetings import Greeting, greeting
+from onceq.client.link import Greeting, read_greeting
 from onceq.errors import (
     AccessDenied,
     ConfigurationError,
@@ -55,7 +55,7 @@ class Tls(Record, frozen=True):
         authorities: Certificates of those who may have signed the queue manager's; "": those that
             the system trusts.
         certificate: The application's own certificate, which says who it is; "": it has none.
-        key: The private key of that; "": it stands in the same file.
+        key: The private key of that; "": it is in the same file.
     """
 
     authorities: str = ""
@@ -208,7 +208,7 @@ class Hello:
 
     @property
     def first(self) -> list[Buffer]:
-        """The first frame: of whoever has a token the question who knows it."""
+        """The first frame: the question who knows the token, if there is one."""
         if self._found is None:
             return self._hello("")
         from onceq.model.tokens import NONCE_BYTES, read
@@ -226,7 +226,7 @@ class Hello:
         if code & FAILED:
             raise self._refused(failure(head))
         if code == Code.HELLO | ANSWER and not self._nonce:
-            return greeting(head)
+            return read_greeting(head)
         if code == Code.PROVE | ANSWER and self._nonce and self._found is not None:
             return self._proven(frames.decode_head(head, frames.Known), self._found)
         raise MalformedPacket(f"{self._address} answers what was not asked (code {code})")
@@ -237,7 +237,7 @@ class Hello:
         return frames.frame(1, Code.HELLO, said)
 
     def _proven(self, said: frames.Known, found: Found) -> list[Buffer]:
-        """The token, covered, for whoever knows its digest; raises AccessDenied."""
+        """The token, covered, for the one that knows its digest; raises AccessDenied."""
         from hmac import compare_digest
 
         from onceq.model.tokens import TokenExchange, digest_of, read

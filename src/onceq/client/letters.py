@@ -1,7 +1,7 @@
 """Dead letters and journal copies: find them, send them home, remove them.
 
 To find them a client reads their queues, page by page. To send them home and to remove them are
-jobs of the queue manager (``plans/jobs``): if something crashes in between, each letter is in
+jobs of the queue manager (``plans/queues``): if something crashes in between, each letter is in
 exactly one place.
 
 Written once for threads and tasks, as generators of calls (``partners/driving.py``);

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from onceq.client.greetings import Greeting as Greeting
 from onceq.errors import AnswerOverdue, LinkLost, ServiceNotAvailable
 from onceq.model import requests
-from onceq.model.record import MutableRecord
+from onceq.model.limits import OUTCOME_AGE_S
+from onceq.model.record import MutableRecord, Record
 from onceq.model.requests import (
     AskOutcome,
     BeginAttempt,
@@ -24,9 +24,29 @@ from onceq.model.requests import (
 )
 from onceq.model.requests.types import check_types
 from onceq.sockets import silence
+from onceq.wire.app import frames
 
 if TYPE_CHECKING:
     from onceq.packet.batch import Batch
+
+
+class Greeting(Record, frozen=True):
+    """Who is at the other end, and for how long it answers for old commits (seconds)."""
+
+    name: str
+    id: bytes
+    now_s: int
+    outcome_age_s: int = OUTCOME_AGE_S
+
+
+def read_greeting(head: Any) -> Greeting:
+    """Read who answers a hello; raises MalformedPacket."""
+    said = frames.decode_head(head, frames.Welcome)
+    return Greeting(said.name, said.id, said.now_s, said.outcome_age_s)
+
+
+class PartlyWritten(OSError):
+    """The connection broke when some of what was written was on its way."""
 
 
 class Request(MutableRecord):
@@ -40,7 +60,7 @@ class Request(MutableRecord):
         shows: Of those, one that may show somebody a message: if a receive waits there it is worked
             off at once.
         late: Takes the messages of a receive that was answered when nobody waited any more.
-        behind: A request that goes out with it, right behind. Whoever asked calls the link with
+        behind: A request that goes out with it, right behind. The caller calls the link with
             that next, and waits only for its answer.
         ticket: Of the link that has sent it: how its answer is found, until the caller has it.
         until: When the time of the call is over that it is a part of, by ``time.monotonic``; None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from onceq.client.again import Transaction
+from onceq.client.retry import Transaction
 from onceq.errors import (
     EnlistRefused,
     PartnerLost,

@@ -1,14 +1,14 @@
 """Working off a queue, message by message, without losing any: loops for threads and for tasks.
 
 Each message is received in a transaction of its own. It is committed when the loop asks for the
-next message, or the handler has returned, and before anything else is handed out; whatever ends
+next message, or the handler has returned, and before anything else is handed out; all that ends
 the loop before that (an exception, ``break``, the death of the process or of the queue manager)
 puts the message back in its place, and nothing else is ever held. What is handed out again says so
 by ``abort_count``.
 
 Where the queue manager or a database is away, ``consume`` waits, says so in the log once, and goes
-on when it is back. Loops decide with ``Course``. What they do with a queue manager is written once
-for threads and tasks, as generators of calls (``partners/driving.py``).
+on when it is back. Loops decide with ``ConsumerLoop``. What they do with a queue manager is written
+once for threads and tasks, as generators of calls (``partners/driving.py``).
 
 Upholds: I4 (at most one committed receive), I17 (who is lost gives everything back).
 """
@@ -22,7 +22,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
-from onceq.client.again import (
+from onceq.client.enlisting import AnyTransaction, leave
+from onceq.client.handlers import Breaker, check_done
+from onceq.client.loop_database import Database, Unworkable
+from onceq.client.plans import handles, queues
+from onceq.client.plans.selection import some, wait_ms
+from onceq.client.plans.sending_unit import ahead
+from onceq.client.retry import (
     TRIES,
     Manager,
     Transaction,
@@ -31,14 +37,7 @@ from onceq.client.again import (
     inside,
     settle,
 )
-from onceq.client.breaker import Breaker
-from onceq.client.enlisting import AnyTransaction, leave
-from onceq.client.handlers import check_done
-from onceq.client.logs import log
-from onceq.client.loop_database import Database, Unworkable
-from onceq.client.plans import handles, queues
-from onceq.client.plans.ahead import ahead
-from onceq.client.plans.selection import some, wait_ms
+from onceq.client.stopping import log
 from onceq.errors import (
     AccessDenied,
     InDoubt,
@@ -62,10 +61,10 @@ from onceq.partners.driving import Calls, call
 
 TransactionT = TypeVar("TransactionT", bound=AnyTransaction)
 Wait = Callable[[float], Awaitable[bool] | bool]
-"""Waits so many seconds, or until the loop is to stop; whether it is."""
+"""Waits that number of seconds, or until the loop is to stop; whether it is."""
 
 LOOK_S: Final = 0.5
-"""Where a stop may come, a wait for a message is asked for in slices of so many seconds."""
+"""Where a stop may come, a wait for a message is asked for in slices of this number of seconds."""
 AWAY_S: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
 """Waits of ``consume`` while the queue manager or a database is away; the last one is repeated."""
 TIMED_OUT_S: Final = 1.0
@@ -74,7 +73,7 @@ TIMED_OUT_S: Final = 1.0
 NOTHING: Final = Batch(Run(b"", array(LENGTH_TYPE)), array("Q"), array("I"), array("I"))
 
 
-class Absence:
+class OutageLog:
     """What the log was told of a queue manager or database that is away, by all workers of a loop.
 
     Attributes:
@@ -100,7 +99,7 @@ class Absence:
             log().warning("queue=%s: going on", self._queue)
 
 
-class Course:
+class ConsumerLoop:
     """How one loop, or one worker of it, goes on.
 
     Attributes:
@@ -113,7 +112,7 @@ class Course:
 
     def __init__(
         self, queue: str, timeout: float | None, batch: int, *, stoppable: bool,
-        connect: Callable[[], object] | None = None, absence: Absence | None = None,
+        connect: Callable[[], object] | None = None, absence: OutageLog | None = None,
         breaker: Breaker | None = None, limit: float | None = None,
     ) -> None:  # fmt: skip
         if batch < 1:
@@ -125,7 +124,7 @@ class Course:
         self.idle_s = limit_s(limit)
         self.handled = 0
         self.database = Database(connect)
-        self._absence = absence if absence is not None else Absence(queue)
+        self._absence = absence if absence is not None else OutageLog(queue)
         self._timeout = self._left = timeout
         self._stoppable = stoppable
         self._failed = 0
@@ -136,9 +135,9 @@ class Course:
         tx._state.idle_s = self.idle_s
         return tx
 
-    def slice_s(self, *, anew: bool = False) -> float | None:
-        """How long to wait for a message now; or, anew, once the one at hand is done."""
-        left = self._timeout if anew else self._left
+    def slice_s(self, *, fresh: bool = False) -> float | None:
+        """How long to wait for a message now; or, fresh, once the one at hand is done."""
+        left = self._timeout if fresh else self._left
         if not self._stoppable:
             return left
         return LOOK_S if left is None else min(LOOK_S, left)
@@ -153,7 +152,7 @@ class Course:
         return self._left <= 0
 
     def came(self) -> None:
-        """A message came: the time begins anew."""
+        """A message came: the time starts again."""
         self._left = self._timeout
 
     def given_back(self, taken: Batch) -> None:
@@ -185,23 +184,28 @@ class Course:
         self._absence.away(error.text, at_hand=at_hand)
         return wait
 
-    def failed_s(self, error: Exception, taken: Batch, policy: object) -> float:
-        """A handler or its commit has failed: how long to wait before what it was given is taken
-        again.
+    def failed_s(self, error: Exception, taken: Batch, policy: int) -> float:
+        """Return how long to wait before messages are taken again whose handler or commit failed.
 
-        Raises it again unless the queue says what then becomes of a message, or nothing has
-        happened and it may work now: the same one would come for ever.
+        Args:
+            policy: After how many attempts the queue moves a message; 0: it has no poison policy.
+
+        Raises:
+            Exception: That error, if nothing ends the attempts: the same message would come again
+                and again.
         """
-        wait: float | None = 0.0
+        attempt, most, wait = taken.abort_counts[0] + 1, policy, 0.0
         if not policy:
-            wait = None
-            if isinstance(error, Retryable):
-                wait = self._tries.setdefault(taken.lookup_ids[0], Tries(TRIES)).wait_s()
-        if wait is None:
-            raise error
+            tries = self._tries.setdefault(taken.lookup_ids[0], Tries(TRIES))
+            pause_s = tries.wait_s() if isinstance(error, Retryable) else None
+            if pause_s is None:
+                raise error
+            attempt, most, wait = tries.failed, TRIES, pause_s
+        what = "message" if len(taken) == 1 else f"{len(taken)} messages"
+        ends = "returned to the queue" if attempt < most else "left to its poison policy"
         log().warning(
-            "queue=%s: a handler failed, what it was given goes back: %s: %s", self.queue,
-            type(error).__name__, error, exc_info=error,
+            "queue=%s: handler failed; %s %s (attempt %d of %d): %s: %s", self.queue, what, ends,
+            attempt, most, type(error).__name__, error, exc_info=error,
         )  # fmt: skip
         return wait
 
@@ -213,7 +217,7 @@ class Stop(Protocol):
 
 
 def consume(
-    qm: Manager, course: Course, handler: Callable[..., object], stop: Stop, wait: Wait
+    qm: Manager, course: ConsumerLoop, handler: Callable[..., object], stop: Stop, wait: Wait
 ) -> Calls[int]:
     """Call a handler for each message, or for batches; see ``QueueManager.consume``."""
     attempt, tx = Attempt(qm, course, handler, wait), course.limited(qm.transaction())
@@ -240,7 +244,7 @@ class Attempt:
     """One call of a handler, in a transaction of its own, and what follows from how it ends."""
 
     def __init__(
-        self, qm: Manager, course: Course, handler: Callable[..., object], wait: Wait
+        self, qm: Manager, course: ConsumerLoop, handler: Callable[..., object], wait: Wait
     ) -> None:
         self._qm = qm
         self._course = course
@@ -359,7 +363,7 @@ def stopped(stop: Stop | None) -> bool:
     return stop is not None and stop.is_set()
 
 
-def take(tx: Transaction, course: Course) -> Calls[Batch | None]:
+def take(tx: Transaction, course: ConsumerLoop) -> Calls[Batch | None]:
     """Messages; none of them: look whether to stop; None: the time is over."""
     try:
         return (yield from call(tx._hold, course.queue, course.batch, timeout=course.slice_s()))
@@ -367,7 +371,7 @@ def take(tx: Transaction, course: Course) -> Calls[Batch | None]:
         return None if course.nothing_came() else NOTHING
 
 
-def take_another(qm: Manager, tx: Transaction, course: Course) -> Calls[Batch | None]:
+def take_another(qm: Manager, tx: Transaction, course: ConsumerLoop) -> Calls[Batch | None]:
     """One message behind the one that failed last, while everything fails; where there is none, or
     nobody may look, the first one."""
     behind = course.breaker.behind
@@ -402,7 +406,7 @@ def limit_s(limit: float | None) -> int:
 
 
 def finish(
-    qm: Manager, tx: Transaction, course: Course, following: Transaction | None = None,
+    qm: Manager, tx: Transaction, course: ConsumerLoop, following: Transaction | None = None,
     wait: Wait | None = None,
 ) -> Calls[None]:  # fmt: skip
     """Commit, unless that is done; if the answer was lost, find out what became of it.
@@ -419,7 +423,7 @@ def finish(
             yield tx.commit
         else:
             following._on.link = tx._on.link
-            wait_s = course.slice_s(anew=True)
+            wait_s = course.slice_s(fresh=True)
             then = ahead(following._state, course.queue, count=course.batch, timeout=wait_s)
             yield partial(tx._run, tx._state.commit(ahead=then))
     except InDoubt as doubt:
@@ -430,7 +434,7 @@ def finish(
         yield from settle(qm, tx, doubt, ask_again)
 
 
-def _policy(qm: Manager, queue: str) -> Calls[object]:
+def _policy(qm: Manager, queue: str) -> Calls[int]:
     with contextlib.suppress(OnceqError):
         return (yield from call(qm._run, queues.queue(qm._state, queue))).poison_attempts
-    return False
+    return 0

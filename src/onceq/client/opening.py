@@ -29,7 +29,7 @@ def connect(
             over TLS, at a Unix socket and over loopback, and nowhere else. None: the environment
             is asked (``ONCEQ_TOKEN``, ``ONCEQ_TOKEN_FILE``); "": none is shown.
         token_file: File with the token, or with a line for each of several queue managers
-            (``ADDRESS TOKEN``); no other account may read it. Read anew for each connection.
+            (``ADDRESS TOKEN``); no other account may read it. It is read for each connection.
         tls: Files for TLS; None: the environment is asked (``ONCEQ_TLS_AUTHORITIES``,
             ``ONCEQ_TLS_CERTIFICATE``, ``ONCEQ_TLS_KEY``).
 
@@ -67,7 +67,7 @@ def connect_for_job(
     answers: float | None = None,
     credentials: Credentials | None = None,
 ) -> QueueManager:
-    """The same for jobs, which must not wait for ever.
+    """The same for jobs, which must not wait without limit.
 
     Args:
         timeout: Seconds for connecting.

@@ -4,21 +4,25 @@ Without an order each worker is a loop of its own. With one they share a ``KeyOr
 for its turn, and is given a place, or is to look at the queue, or waits until one of the others has
 finished. How a worker waits is of threads or of tasks; what it does is written once.
 
-Upholds: I4, I5 (order of a key).
+Messages are looked at without being taken, and remembered by their places. The next one to be taken
+is the first whose key no worker has at hand, so that two messages of a key are never at work at
+once, and the later one not before the earlier one is gone from its place. So nothing is held but
+what is being handled: the end of the workers counts against no other message.
+
+Upholds: I4, I5 (order of a key), I24 (bounded memory).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from typing import Final, Literal, Protocol, TypedDict
 
-from onceq.client.again import Manager, Transaction, gone
-from onceq.client.breaker import Breaker, Pauses
-from onceq.client.key_order import AHEAD, Key, KeyOrder, of_stream
-from onceq.client.logs import log
-from onceq.client.loops import Absence, Attempt, Course, Stop, Wait
+from onceq.client.handlers import Breaker, Pauses
+from onceq.client.loops import Attempt, ConsumerLoop, OutageLog, Stop, Wait
 from onceq.client.plans.selection import some
+from onceq.client.retry import Manager, Transaction, gone
+from onceq.client.stopping import log
 from onceq.errors import (
     InvalidParameter,
     MessageAlreadyReceived,
@@ -34,6 +38,88 @@ from onceq.model.record import Record
 from onceq.packet.batch import Batch
 from onceq.partners.driving import Calls, call
 
+AHEAD: Final = 256
+"""Messages that are looked at ahead: where one key has them all, one worker is busy."""
+
+Key = Callable[[Message], Hashable]
+"""What messages have in common that are to stay in their order."""
+
+
+def of_stream(message: Message) -> Hashable:
+    """Messages from one queue manager come in one stream (SND-11)."""
+    return message.id.source
+
+
+class KeyOrder:
+    """The messages of a queue that were looked at, and those that are at work.
+
+    Attributes:
+        after: The place behind which nothing was looked at yet.
+    """
+
+    def __init__(self, key: Key) -> None:
+        self._key = key
+        self._keys: dict[int, Hashable] = {}
+        self._busy: dict[int, Hashable] = {}
+        self.after = 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is known that is still to be done."""
+        return not self._keys
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no room to look at more."""
+        return len(self._keys) >= AHEAD
+
+    @property
+    def at_work(self) -> int:
+        """How many are at work."""
+        return len(self._busy)
+
+    def seen(self, messages: Iterable[Message]) -> None:
+        """These are in the queue, from ``after`` on."""
+        earlier = False
+        for message in messages:
+            place = message.lookup_id
+            if place not in self._keys:
+                earlier = earlier or any(place < known for known in self._last())
+                self._keys[place] = self._key(message)
+            self.after = max(self.after, place)
+        if earlier:  # It came back, or has a higher priority.
+            self._keys = dict(sorted(self._keys.items()))
+
+    def _last(self) -> list[int]:
+        return [next(reversed(self._keys))] if self._keys else []
+
+    def from_the_front(self) -> None:
+        """Look at all of the queue again: something may have come back to its place."""
+        self.after = 0
+
+    def next(self) -> int | None:
+        """The place of the message that can be worked on now; from here on it is at work."""
+        taken = set(self._busy.values())
+        for place, key in self._keys.items():
+            if place in self._busy:
+                continue
+            if key not in taken:
+                self._busy[place] = key
+                return place
+            # What stands behind it with the same key waits, too.
+        return None
+
+    def done(self, place: int, *, gone: bool) -> None:
+        """It is not at work any more.
+
+        Args:
+            gone: It is not in its place any more; else it is the next of its key once more.
+        """
+        del self._busy[place]
+        if gone:
+            del self._keys[place]
+
+
 Order = Literal["stream"] | Callable[[Message], Hashable] | None
 """By what several workers keep an order: by the stream of a message, by a key, or by nothing."""
 WORKERS_MAX: Final = 1_000
@@ -45,13 +131,13 @@ OVER: Final = -2
 WAIT: Final = -3
 """One of the others has to finish first."""
 LOOK_AGAIN_S: Final = 5.0
-"""After so many seconds a queue is looked at from its front again: what somebody else had taken may
-be back, and what has a higher priority stands before."""
+"""After how many seconds a queue is looked at from its front again: what somebody else had taken
+may be back, and what has a higher priority stands before."""
 LOCKED_S: Final = 0.25
 """Pause before a message is tried again that is locked in its place."""
 
 
-class Wish(Record, frozen=True):
+class ConsumerOptions(Record, frozen=True):
     """What was asked of ``consume``; raises InvalidParameter where it makes no sense."""
 
     queue: str
@@ -85,7 +171,7 @@ class Wish(Record, frozen=True):
                 "database is a function that opens a connection for each worker, such as "
                 'lambda: psycopg.connect("dbname=shop")'
             )
-        self.course(Absence(self.queue), self.timeout)  # raises InvalidParameter
+        self.course(OutageLog(self.queue), self.timeout)  # raises InvalidParameter
 
     @property
     def given(self) -> int:
@@ -100,19 +186,19 @@ class Wish(Record, frozen=True):
         return self.order if callable(self.order) else of_stream
 
     def course(
-        self, absence: Absence, timeout: float | None, breaker: Breaker | None = None
-    ) -> Course:  # fmt: skip
+        self, absence: OutageLog, timeout: float | None, breaker: Breaker | None = None
+    ) -> ConsumerLoop:  # fmt: skip
         """For a worker."""
         if breaker is None:
             breaker = Breaker(self.queue, self.pauses)
-        return Course(
+        return ConsumerLoop(
             self.queue, timeout, self.batch, stoppable=True, connect=self.database,
             absence=absence, breaker=breaker, limit=self.limit,
         )  # fmt: skip
 
 
 class Shared(TypedDict, total=False):
-    """What every consumer may ask for, whatever its handler gets; see ``QueueManager.consume``."""
+    """What every consumer may ask for, with any kind of handler; see ``QueueManager.consume``."""
 
     concurrency: int
     order: Order
@@ -130,10 +216,10 @@ class Options(Shared, total=False):
 class Turns:
     """Who does what, as a decision alone; the faces put a lock or a loop around it."""
 
-    def __init__(self, wish: Wish, stop: Stop, clock: Callable[[], float]) -> None:
+    def __init__(self, wish: ConsumerOptions, stop: Stop, clock: Callable[[], float]) -> None:
         assert wish.key is not None, "there is an order to keep"
         self._known = KeyOrder(wish.key)
-        self._course = wish.course(Absence(wish.queue), wish.timeout)
+        self._course = wish.course(OutageLog(wish.queue), wish.timeout)
         self._limit = wish.concurrency
         self._stop = stop
         self._clock = clock
@@ -223,8 +309,8 @@ class Workers(Protocol):
 
 
 def in_order(
-    qm: Manager, course: Course, handler: Callable[..., object], turns: Turns, workers: Workers,
-    wait: Wait,
+    qm: Manager, course: ConsumerLoop, handler: Callable[..., object], turns: Turns,
+    workers: Workers, wait: Wait,
 ) -> Calls[int]:  # fmt: skip
     """One of several workers; returns how many messages it has handled."""
     attempt = Attempt(qm, course, handler, wait)
@@ -245,7 +331,9 @@ def in_order(
         yield from attempt.finish()
 
 
-def _look(qm: Manager, course: Course, turns: Turns, workers: Workers, wait: Wait) -> Calls[None]:
+def _look(
+    qm: Manager, course: ConsumerLoop, turns: Turns, workers: Workers, wait: Wait
+) -> Calls[None]:
     """Look at what stands behind what was looked at before."""
     found = None
     asked = some(
@@ -265,7 +353,9 @@ def _look(qm: Manager, course: Course, turns: Turns, workers: Workers, wait: Wai
     workers.tell(partial(turns.looked, found))
 
 
-def _work(qm: Manager, course: Course, attempt: Attempt, place: int, wait: Wait) -> Calls[bool]:
+def _work(
+    qm: Manager, course: ConsumerLoop, attempt: Attempt, place: int, wait: Wait
+) -> Calls[bool]:
     """Let the handler have the message at a place; whether it is gone from there."""
     tx = course.limited(qm.transaction())
     try:
@@ -278,11 +368,11 @@ def _work(qm: Manager, course: Course, attempt: Attempt, place: int, wait: Wait)
     return bool(taken)
 
 
-def _take(tx: Transaction, course: Course, place: int) -> Calls[Batch | None]:
+def _take(tx: Transaction, course: ConsumerLoop, place: int) -> Calls[Batch | None]:
     return (yield from call(tx._hold, course.queue, 1, timeout=0.0, lookup_id=place))
 
 
-def _locked(qm: Manager, course: Course, place: int) -> Calls[bool]:
+def _locked(qm: Manager, course: ConsumerLoop, place: int) -> Calls[bool]:
     """Whether a message that cannot be taken is in its place all the same: somebody holds it, or a
     connection of this application that was lost does for a moment."""
     asked = some(qm._state, course.queue, count=1, timeout=0.0, peek=True, lookup=place)

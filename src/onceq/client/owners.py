@@ -19,8 +19,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Callable
+from functools import partial, wraps
 from types import CodeType
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Protocol, TypeVar
 from weakref import WeakSet
 
 from onceq.errors import CallInCall, NotCarriedOut, WrongProcess
@@ -73,7 +75,7 @@ def of_parent(what: str) -> WrongProcess:
 
 
 def is_inside(one: object, codes: tuple[CodeType, ...]) -> bool:
-    """Whether the caller was itself called, by whatever way, from one of these methods of an
+    """Whether the caller was itself called, directly or not, from one of these methods of an
     object; looked up in the stack of this thread, and so true however a call was left before."""
     frame = sys._getframe(2)
     while frame is not None:
@@ -93,10 +95,35 @@ def refuse_inside(name: str) -> CallInCall:
     )
 
 
+P = ParamSpec("P")
+L = TypeVar("L")
+
+
+def after_call(
+    method: Callable[Concatenate[L, P], None],
+) -> Callable[Concatenate[L, P], None]:
+    """A method that gives something back. The garbage collector may call it in the middle of
+    another call of its thread: then that call does it when it is over.
+
+    Args:
+        method: Of an object with a ``_manager``.
+    """
+
+    @wraps(method)
+    def leave(self: L, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            method(self, *args, **kwargs)
+        except CallInCall:
+            one: Any = self
+            one._manager._afterwards(partial(leave, self, *args, **kwargs))
+
+    return leave
+
+
 def drop_descriptor(number: int) -> None:
     """Let go of a parent's connection in its child, with nothing said on it.
 
-    In its place stands an empty file, so that whatever closes the number later closes that.
+    An empty file takes its number, so that a later close of the number closes that.
     """
     if number < 0:  # It was closed.
         return

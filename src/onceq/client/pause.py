@@ -36,7 +36,7 @@ def pause(seconds: float, over: Callable[[], object] = lambda: False) -> None:
 def wait_readable(file: int | None, seconds: float | None) -> bool:
     """Wait until a descriptor can be read, or for so long; whether it can.
 
-    It may return before, when a signal has come. None: for ever (no descriptor: nothing to read).
+    It may return before, when a signal has come. None: no limit (no descriptor: nothing to read).
     """
     if threading.current_thread() is not threading.main_thread():
         return _waited(file, None, seconds)

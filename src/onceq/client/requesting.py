@@ -8,7 +8,7 @@ so a reply that comes too late is found by nobody and confuses no later request.
 cleaned up when a requester dies; what is old is removed when the next one comes.
 
 A reply is taken by looking at it and removing it then: if the connection breaks between the two it
-is still there, and whoever waits has it.
+is still there, and the one that waits has it.
 
 Upholds: I13 as far as a requester can see it (see ``plans/tracking.py``).
 """
@@ -19,13 +19,12 @@ import contextlib
 import math
 from typing import Any, Final, Unpack
 
-from onceq.client.bodies import NOTHING, Body, Nothing, json_body
 from onceq.client.plans.plan import Plan, ask, do, look, within
 from onceq.client.plans.receive import peek
 from onceq.client.plans.selection import wait_ms
 from onceq.client.plans.send import send
 from onceq.client.plans.tracking import QUEUE, endings, found_by, remove_older, tracking_queue
-from onceq.client.properties import SendProperties, answering
+from onceq.client.properties import NOTHING, Body, Nothing, SendProperties, answering, json_body
 from onceq.client.session import Session
 from onceq.errors import (
     InvalidParameter,
@@ -77,7 +76,7 @@ def request(
             some seconds after ``timeout`` expires, unless ``time_to_be_received`` says otherwise.
         reply_to: A queue of this manager for the reply; None: ``private$\\onceq.replies``, a
             transactional queue that is made when it is first needed.
-        timeout: Seconds to wait for the reply; None: for ever.
+        timeout: Seconds to wait for the reply; None: no limit.
 
     Returns:
         The reply, which is removed from its queue.

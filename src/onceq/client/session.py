@@ -5,7 +5,7 @@ can be asked for on another connection, and after a restart of the queue manager
 identifier begins with the second of its making by the manager's clock; that is how the manager
 tells a session that it has forgotten from one that never committed. So a session that has not
 committed for half of the time for which outcomes are kept makes up a new one before its next
-commit: whatever is asked within that time after a commit has a true answer.
+commit: what is asked within that time after a commit has a true answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from onceq.client.greetings import Greeting
+from onceq.client.link import Greeting
 from onceq.client.owners import of_parent
 from onceq.errors import InvalidParameter, ServiceNotAvailable
 from onceq.model.identity import GUID_BYTES, TransactionId
@@ -42,7 +42,7 @@ class Session:
         name: Its computer name.
         destinations: Names that were found good to send to before, and whether the queues of this
             manager among theirs are transactional; None: none of them is of this manager.
-        elsewhere: Managers (by GUID) and computers of which a queue was found to be another
+        foreign: Managers (by GUID) and computers of which a queue was found to be another
             manager's.
         used: When a commit was last answered (by ``clock``): from then on the manager knows the
             present identifier. Before the first one: when that was made up.
@@ -60,7 +60,7 @@ class Session:
         self.source = greeting.id
         self.name = greeting.name
         self.destinations: dict[str, bool | None] = {}
-        self.elsewhere: set[str | bytes] = set()
+        self.foreign: set[str | bytes] = set()
         self.tracking = ""
         """Name of the queue for acknowledgments of tracked messages, once it is known."""
         self.replies = ("", 0.0)
@@ -86,7 +86,7 @@ class Session:
         if greeting.id != self.source:
             raise ServiceNotAvailable(
                 f"another queue manager ({greeting.name}) now answers where {self.name} did; "
-                "connect anew to talk to it"
+                "connect again to talk to it"
             )
         self.owed = {}
         self.connections += 1
@@ -119,14 +119,14 @@ class Session:
     def next_commit(self) -> TransactionId:
         """Under which the outcome of the next commit can be asked for."""
         with self._lock:
-            # Half: the other half is for whoever asks after the commit.
+            # Half: the other half is for asking after the commit.
             if self.clock() - self.used > self._outcome_age_s / 2:
                 self._begin()
             self._commits += 1
             return TransactionId(self._id, self._commits)
 
-    def barred(self, id: TransactionId) -> None:
-        """A commit was refused, maybe because its session is barred: number anew."""
+    def renumber(self, id: TransactionId) -> None:
+        """Take another session identifier: a commit was refused, maybe since this one is barred."""
         with self._lock:
             if id.session == self._id:
                 self._begin()
@@ -149,17 +149,17 @@ class Session:
         if id.session == self._id and id.number > self._commits:
             raise InvalidParameter(f"{id} has not been committed yet")
 
-    def learn(self, destination: str, kind: bool | None) -> None:
-        """That name can be sent to, and its queues here are of that kind."""
+    def add_destination(self, destination: str, kind: bool | None) -> None:
+        """Remember that a name can be sent to, and of which kind its queues here are."""
         if len(self.destinations) >= DESTINATIONS_MAX:
             self.destinations.clear()
         self.destinations[destination] = kind
 
-    def met(self, place: str | bytes) -> None:
-        """What is there belongs to another manager."""
-        if len(self.elsewhere) >= DESTINATIONS_MAX:
-            self.elsewhere.clear()
-        self.elsewhere.add(place)
+    def note_foreign_manager(self, place: str | bytes) -> None:
+        """Remember that this place belongs to another queue manager."""
+        if len(self.foreign) >= DESTINATIONS_MAX:
+            self.foreign.clear()
+        self.foreign.add(place)
 
     # ---- messages that came when nobody waited any more -------------------------------------
 
@@ -179,7 +179,7 @@ class Session:
             self.late.setdefault(queue, deque()).append(batch)
 
     def take(self, queue: str, count: int) -> Batch | None:
-        """Up to so many of those messages, if there are any."""
+        """Up to that number of those messages, if there are any."""
         with self._lock:
             waiting = self.late.get(queue)
             if waiting is None:

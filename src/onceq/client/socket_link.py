@@ -19,9 +19,8 @@ from collections.abc import Collection, Iterable, Sequence
 from onceq.client.address import Address
 from onceq.client.connecting import READ_BYTES_MIN, Socket, connected, greet
 from onceq.client.credentials import Credentials
-from onceq.client.link import Request, overdue
+from onceq.client.link import PartlyWritten, Request, overdue
 from onceq.client.owners import drop_descriptor, of_parent, own
-from onceq.client.partly_written import PartlyWritten
 from onceq.client.pause import acquire, wait_readable
 from onceq.errors import (
     AnswerOverdue,
@@ -91,7 +90,7 @@ class SocketLink:
 
         Args:
             timeout: Seconds for that.
-            answer_timeout: Seconds for each answer afterwards; None: for ever.
+            answer_timeout: Seconds for each answer afterwards; None: no limit.
             credentials: What it shows; None: what the environment says.
         """
         self._address = address
@@ -144,7 +143,7 @@ class SocketLink:
         """See Link. The end of the connection can be read without taking anything."""
         if self._lost is None:
             try:
-                # Looked at and left there: what has come belongs to whoever reads.
+                # Looked at and left there: what has come belongs to the thread that reads.
                 data = self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return True
@@ -218,7 +217,7 @@ class SocketLink:
             raise
         except BaseException as error:
             # Interrupted anywhere between the first byte written and the last one read: what
-            # stands in the connection is no longer known.
+            # comes next in the connection is no longer known.
             self._lose("a call on this connection was interrupted")
             error.add_note("onceq: this came in the middle of a call, which may have happened")
             raise
@@ -326,7 +325,7 @@ class SocketLink:
 
     def _overdue(self, slot: _Slot) -> AnswerOverdue:
         """An answer did not come in time. Messages that it brings at last are kept for the next
-        receive; whatever else it says finds nobody, and the connection is given up, so that the
+        receive; anything else that it says is dropped, and the connection is given up, so that the
         manager undoes what is open there."""
         slot.waits = False
         slot.given_up = True

@@ -3,9 +3,17 @@
 A signal handler may run at any line of what its thread does, also of an event that is waited for.
 So what it does here takes no lock: it sets a mark and writes into a pipe, and a thread of its own
 tells the log (finding K5).
+
+The log of the client library is here, too.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import logging
+
 
 import _thread
 import contextlib
@@ -19,17 +27,24 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from onceq.client.logs import log
 from onceq.client.pause import SLICE_S, wait_readable
 
 if TYPE_CHECKING:
     import asyncio
 
+
+def log() -> logging.Logger:
+    """The logger ``onceq``."""
+    import logging
+
+    return logging.getLogger("onceq")
+
+
 NUMBERS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopEvent(threading.Event):
-    """An event that may be set in a signal handler, whatever its thread is doing with it."""
+    """An event that may be set in a signal handler, no matter what its thread does with it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,15 +134,14 @@ def _free() -> list[signal.Signals]:
     """Signals whose handlers are those of Python, or of ``asyncio.run``."""
     if threading.current_thread() is not threading.main_thread():
         return []
-    return [number for number in NUMBERS if _is_default(signal.getsignal(number))]
-
-
-def _is_default(handler: Any) -> bool:
-    function = getattr(handler, "func", handler)
-    return (
-        handler in (signal.SIG_DFL, signal.default_int_handler)
-        or getattr(function, "__module__", "") == "asyncio.runners"
-    )
+    free = []
+    for number in NUMBERS:
+        handler: Any = signal.getsignal(number)
+        function = getattr(handler, "func", handler)
+        default = handler in (signal.SIG_DFL, signal.default_int_handler)
+        if default or getattr(function, "__module__", "") == "asyncio.runners":
+            free.append(number)
+    return free
 
 
 @contextmanager

@@ -16,8 +16,8 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from onceq.client.link import PartlyWritten
 from onceq.client.owners import drop_descriptor
-from onceq.client.partly_written import PartlyWritten
 from onceq.model.run import Buffer
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class TlsSocket:
         return host, port
 
     def settimeout(self, seconds: float | None) -> None:
-        """For each call; None: for ever."""
+        """For each call; None: no limit."""
         self._plain.settimeout(seconds)
 
     def setsockopt(self, level: int, option: int, value: bytes) -> None:
@@ -89,7 +89,7 @@ class TlsSocket:
         self._plain.setsockopt(level, option, value)
 
     def shutdown(self, how: int) -> None:
-        """End it; whoever waits for it is woken."""
+        """End it, and wake the threads that wait for it."""
         self._plain.shutdown(how)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Files with tokens: one token for whoever is asked, or a line for each of several queue managers.
+"""Files with tokens: one token for every queue manager, or a line for each of several.
 
 A queue manager knows its own tokens alone, so an application that works with several has one for
 each. In a file of lines each says for whom its token is, and it is shown to nobody else:
@@ -12,7 +12,7 @@ of one on this computer, or by the GUID in the certificate that it has proven it
 none is shown to it. Which line counts is never guessed: one that is missing, or two for the same
 one, are errors. Lines of blanks, and those that begin with #, say nothing.
 
-Upholds: what stands in such a file stands in no text of ours; lines are named by their numbers.
+Upholds: no text of ours shows what is in such a file; lines are named by their numbers.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """What stands in one line.
+    """What one line says.
 
     Attributes:
         number: From 1.
@@ -202,7 +202,7 @@ class TokenFile:
         )
 
     def _check_apart(self) -> None:
-        """The same is not said twice, whoever is connected to."""
+        """Refuse a file that says the same twice, no matter who is connected to."""
         first: dict[object, int] = {}
         for line in self._lines:
             before = first.setdefault(line.whom, line.number)

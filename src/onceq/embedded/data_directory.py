@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from onceq.client.address import is_data_directory
-from onceq.client.reports import BackupReport, Progress, RestoreReport
+from onceq.client.results import BackupReport, Progress, RestoreReport
 from onceq.embedded.results import Made
 from onceq.errors import ConfigurationError, StoreExists
 from onceq.model.data_directory import CONFIGURATION_FILE, SOCKET_FILE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from onceq.client.handing import Handover, in_thread
+from onceq.client.async_link import Handover, in_thread
 from onceq.client.link import Greeting, Request
 from onceq.embedded.host import EmbeddedHost, Slot, nothing
 from onceq.errors import OnceqError, ServiceNotAvailable, StorageFailure

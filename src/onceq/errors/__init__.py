@@ -525,7 +525,7 @@ class ServiceNotAvailable(Refused):
     """
 
     code, hresult = "manager-unavailable", 0xC00E000B
-    cure = "Open it, or connect, anew."
+    cure = "Open it, or connect to it, again."
 
 
 class ManagerAway(ServiceNotAvailable, Retryable):

@@ -18,8 +18,8 @@ from typing import Any
 from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-from onceq.client.threads.branches import Branch
 from onceq.client.threads.manager import QueueManager
+from onceq.client.threads.transaction import Branch
 from onceq.errors import EnlistRefused
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid

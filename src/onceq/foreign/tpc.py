@@ -12,8 +12,8 @@ then for good by itself.
 
 from __future__ import annotations
 
-from onceq.client.threads.branches import Branch
 from onceq.client.threads.manager import QueueManager
+from onceq.client.threads.transaction import Branch
 from onceq.errors import BranchState
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid

@@ -17,8 +17,8 @@ from typing import Any
 
 import transaction
 
-from onceq.client.threads.branches import Branch
 from onceq.client.threads.manager import QueueManager
+from onceq.client.threads.transaction import Branch
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid
 

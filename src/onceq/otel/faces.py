@@ -14,20 +14,18 @@ from typing import Any, Final, TypeVar
 
 from opentelemetry.trace import Span, SpanKind, TracerProvider
 
-from onceq.client.bodies import NOTHING
 from onceq.client.handlers import awaiting, check_handler
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.plans.xa import started
+from onceq.client.properties import NOTHING
 from onceq.client.session import Session
 from onceq.client.tasks import running as in_tasks
-from onceq.client.tasks.branches import AsyncBranch
 from onceq.client.tasks.manager import AsyncQueueManager
-from onceq.client.tasks.transaction import AsyncTransaction
+from onceq.client.tasks.transaction import AsyncBranch, AsyncTransaction
 from onceq.client.threads import running as in_threads
-from onceq.client.threads.branches import Branch
 from onceq.client.threads.manager import QueueManager
-from onceq.client.threads.transaction import Transaction
+from onceq.client.threads.transaction import Branch, Transaction
 from onceq.errors import InvalidParameter, ReceiveTimeout
 from onceq.model.identity import MessageId
 from onceq.model.message import Message

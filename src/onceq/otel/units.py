@@ -22,12 +22,11 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanKind, Status, StatusCode
 
-from onceq.client.bodies import Bodies
-from onceq.client.plans.ahead import NOTHING, Ahead
 from onceq.client.plans.plan import DONE, Plan
-from onceq.client.plans.sending_unit import ENDING, LOST
+from onceq.client.plans.sending_unit import ENDING, LOST, NOTHING, PipelinedReceive
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.plans.xa import BranchUnit
+from onceq.client.properties import Bodies
 from onceq.client.results import MessageIds
 from onceq.client.session import Session
 from onceq.errors import InDoubt, ReceiveTimeout, TransactionLost
@@ -131,7 +130,9 @@ class TracedUnit(Unit):
 
     # ---- the end --------------------------------------------------------------------------
 
-    def commit(self, *, retaining: bool = False, ahead: Ahead = NOTHING) -> Plan[MessageIds]:
+    def commit(
+        self, *, retaining: bool = False, ahead: PipelinedReceive = NOTHING
+    ) -> Plan[MessageIds]:
         """As any other; its span begins here."""
         self._since_ns = now_ns()
         return super().commit(retaining=retaining, ahead=ahead)
@@ -194,7 +195,9 @@ class TracedBranch(TracedUnit, BranchUnit):
     _deciding = False
     """Whether it is ended in order to be committed: only what becomes of that is its end."""
 
-    def commit(self, *, retaining: bool = False, ahead: Ahead = NOTHING) -> Plan[MessageIds]:
+    def commit(
+        self, *, retaining: bool = False, ahead: PipelinedReceive = NOTHING
+    ) -> Plan[MessageIds]:
         """In one phase; see ``BranchUnit``."""
         self._deciding = True
         try:

@@ -10,11 +10,11 @@ import pytest
 
 from onceq import errors
 from onceq.cli import draining
-from onceq.client import again, async_link, key_order, loops
+from onceq.client import async_link, loops, ordered, retry
 from onceq.client.async_link import AsyncLink
 from onceq.client.plans import handles, sending_unit
 from onceq.client.plans import unit_of_work as client_unit
-from onceq.client.plans.ahead import Ahead
+from onceq.client.plans.sending_unit import PipelinedReceive
 from onceq.client.socket_link import SocketLink
 from onceq.client.threads import consuming
 from onceq.client.threads.transaction import Transaction
@@ -25,7 +25,7 @@ from onceq.packet.heads import Head
 from onceq.partners.driving import Calls, call, drive
 from tests.planted.planted import SIM, Planted, edited
 
-AHEAD = "tests/unit/client/plans/test_ahead.py::"
+AHEAD = "tests/unit/client/plans/test_sending_unit_next.py::"
 LOOPS = "tests/property/test_consuming.py::test_nothing_is_lost_and_nothing_comes_twice_unsaid"
 
 
@@ -82,7 +82,7 @@ def _loops_commit_what_is_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 def _loops_take_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop takes its message as it did before: outside of its transaction."""
 
-    def take(tx: Any, course: loops.Course) -> Calls[Any]:
+    def take(tx: Any, course: loops.ConsumerLoop) -> Calls[Any]:
         receive, left_s = tx._manager.receive_many, course.slice_s()
         try:
             return (yield from call(receive, course.queue, course.batch, timeout=left_s))
@@ -105,21 +105,21 @@ def _doubts_are_believed_done(monkeypatch: pytest.MonkeyPatch) -> None:
 def _what_happened_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction whose commit has happened is repeated after an error that comes later."""
     monkeypatch.setattr(
-        again, "safe", lambda tx, error, also=(): isinstance(error, (errors.Retryable, *also))
+        retry, "safe", lambda tx, error, also=(): isinstance(error, (errors.Retryable, *also))
     )
 
 
 def _key_order_forgets_who_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two workers have messages of one key."""
 
-    def next_place(self: key_order.KeyOrder) -> int | None:
+    def next_place(self: ordered.KeyOrder) -> int | None:
         for place, key in self._keys.items():
             if place not in self._busy:
                 self._busy[place] = key
                 return place
         return None
 
-    monkeypatch.setattr(key_order.KeyOrder, "next", next_place)
+    monkeypatch.setattr(ordered.KeyOrder, "next", next_place)
 
 
 def _pipes_take_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def _lost_handles_are_usage_errors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _the_next_is_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever gives up a commit forgets what went out with it."""
-    monkeypatch.setattr(Ahead, "give_up", lambda ahead: iter(()))
+    monkeypatch.setattr(PipelinedReceive, "give_up", lambda ahead: iter(()))
 
 
 PLANTED = (
@@ -218,12 +218,12 @@ PLANTED = (
     Planted(
         "what-happened-is-done-again",
         _what_happened_is_done_again,
-        "tests/unit/client/test_again.py::test_work_may_end_its_transaction_by_itself",
+        "tests/unit/client/test_retry.py::test_work_may_end_its_transaction_by_itself",
     ),
     Planted(
         "key-order-forgets-who-is-at-work",
         _key_order_forgets_who_is_at_work,
-        "tests/unit/client/test_key_order.py::test_any_interleaving_keeps_the_order_of_each_key",
+        "tests/unit/client/test_ordered_keys.py::test_any_interleaving_keeps_the_order_of_each_key",
     ),
     Planted(
         "pipes-take-all",

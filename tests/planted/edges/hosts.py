@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.client import async_link, handing, loops, socket_link
+from onceq.client import async_link, loops, socket_link
 from onceq.client.async_link import AsyncLink
 from onceq.client.plans import unit_of_work
 from onceq.client.session import Session
@@ -123,7 +123,7 @@ PLANTED = (
     ),
     Planted(
         "an-answer-is-brought-once",
-        edited(handing, "range(TIMES)", "range(1)"),
+        edited(async_link, "range(TIMES)", "range(1)"),
         "tests/unit/embedded/test_link.py::"
         "test_an_answer_whose_handing_over_is_interrupted_is_not_lost",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceq.client.plans import selection, sender_transaction
+from onceq.client.plans import selection, unit_of_work
 from onceq.core.management import jobs
 from onceq.core.receive import entrance, poison, receive
 from onceq.core.send import packets_at_prepare, send
@@ -59,7 +59,7 @@ PLANTED = (
     Planted(
         "a-whole-transaction-comes-in-the-order-of-its-places",
         edited(
-            sender_transaction, "_in_order(parts, members.lookups)",
+            unit_of_work, "_in_order(parts, members.lookups)",
             "_in_order(parts, sorted(members.lookups))",
         ),
         f"{CASES}a_transaction_of_which_a_member_is_tried_again_is_whole",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.client import bodies
+from onceq.client import properties
 from onceq.client.link import Greeting
 from onceq.client.plans import sending_unit
 from onceq.client.session import Session
@@ -26,4 +26,4 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything flushes early."""
     monkeypatch.setattr(sending_unit, "FLUSH_BYTES", 1_000)
     monkeypatch.setattr(sending_unit, "FLUSH_MESSAGES", 20)
-    monkeypatch.setattr(bodies, "PART_BYTES_MAX", 500)
+    monkeypatch.setattr(properties, "PART_BYTES_MAX", 500)

@@ -122,7 +122,7 @@ SAID = (
     'note: Revealed type is "def (name: str) -> int"',
     'note: Revealed type is "onceq.client.threads.open_queue.OpenQueue"',
     'note: Revealed type is "onceq.model.message.Message"',
-    'note: Revealed type is "onceq.client.threads.tracked.Tracked"',
+    'note: Revealed type is "onceq.client.threads.transaction.Tracked"',
     'error: Argument 1 has incompatible type "int"; expected "str"',
     'error: Unexpected keyword argument "lable"; did you mean "label"?',
     'error: Argument "label" has incompatible type "list[str]"; expected "str | None"',
@@ -130,7 +130,7 @@ SAID = (
     'note: Revealed type is "def (name: str) -> typing.Coroutine[Any, Any, int]"',
     'note: Revealed type is "onceq.client.tasks.open_queue.AsyncCursor"',
     'note: Revealed type is "onceq.model.message.Message"',
-    'note: Revealed type is "onceq.client.tasks.tracked.AsyncTracked"',
+    'note: Revealed type is "onceq.client.tasks.transaction.AsyncTracked"',
     'error: Unexpected keyword argument "force"',
     'error: Argument "priority" has incompatible type "str"; expected "int | None"',
 )

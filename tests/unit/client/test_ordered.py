@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from onceq.client.key_order import of_stream
-from onceq.client.ordered import LOOK, OVER, WAIT, Turns, Wish
+from onceq.client.ordered import LOOK, OVER, WAIT, ConsumerOptions, Turns, of_stream
 from onceq.errors import InvalidParameter
 from tests.unit.client.placed import message
 
@@ -33,7 +32,7 @@ class Given(Turns):
     def __init__(self, *, timeout: float | None = None, concurrency: int = 2) -> None:
         self.stop = Stop()
         self.at = 0.0
-        wish = Wish("q", timeout, concurrency, 1, key)
+        wish = ConsumerOptions("q", timeout, concurrency, 1, key)
         super().__init__(wish, self.stop, lambda: self.at)
 
     def found(self, *messages: Any) -> None:
@@ -126,11 +125,11 @@ class Connection:
 )
 def test_what_makes_no_sense_is_refused(wrong: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidParameter, match=says):
-        Wish("q", **wrong)
+        ConsumerOptions("q", **wrong)
 
 
 def test_one_worker_keeps_every_order() -> None:
-    assert Wish("q", order="stream", batch=5).key is None
-    assert Wish("q", concurrency=2).key is None
-    assert Wish("q", order="stream", concurrency=2).key is of_stream
-    assert Wish("q", order=key, concurrency=2).key is key
+    assert ConsumerOptions("q", order="stream", batch=5).key is None
+    assert ConsumerOptions("q", concurrency=2).key is None
+    assert ConsumerOptions("q", order="stream", concurrency=2).key is of_stream
+    assert ConsumerOptions("q", order=key, concurrency=2).key is key

@@ -9,7 +9,7 @@ from array import array
 import pytest
 
 from onceq.client.link import Greeting
-from onceq.client.plans import outcome
+from onceq.client.plans.unit_of_work import not_committed
 from onceq.client.session import DESTINATIONS_MAX, Session
 from onceq.core.state.commit_outcomes import Outcomes, began_s
 from onceq.errors import InvalidParameter, ServiceNotAvailable, TransactionOver
@@ -125,12 +125,12 @@ def test_commits_that_were_never_begun_are_not_asked_for() -> None:
 def test_names_known_are_bounded() -> None:
     mine = session()
     for number in range(DESTINATIONS_MAX + 1):
-        mine.learn(f"q{number}", None)
+        mine.add_destination(f"q{number}", None)
     assert f"q{DESTINATIONS_MAX}" in mine.destinations
     assert len(mine.destinations) == 1
     for number in range(DESTINATIONS_MAX + 1):
-        mine.met(f"os:host{number}")
-    assert mine.elsewhere == {f"os:host{DESTINATIONS_MAX}"}
+        mine.note_foreign_manager(f"os:host{number}")
+    assert mine.foreign == {f"os:host{DESTINATIONS_MAX}"}
 
 
 def test_late_messages_are_given_to_the_next_receive_in_order() -> None:
@@ -148,8 +148,8 @@ def test_late_messages_are_given_to_the_next_receive_in_order() -> None:
 def test_a_session_whose_commit_was_refused_as_too_late_numbers_anew() -> None:
     mine = session()
     id = mine.next_commit()
-    outcome.not_committed(mine, id, TransactionOver("too late"))
+    not_committed(mine, id, TransactionOver("too late"))
     fresh = mine.next_commit()
     assert fresh.session != id.session
-    mine.barred(id)
+    mine.renumber(id)
     assert mine.next_commit() == TransactionId(fresh.session, 2), "that was another session's"

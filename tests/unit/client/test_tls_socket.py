@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 
 from onceq.client.address import parse
-from onceq.client.partly_written import PartlyWritten
+from onceq.client.link import PartlyWritten
 from onceq.client.tls_socket import WRITE_BYTES, TlsSocket
 from onceq.tls.contexts import APPLICATIONS, client_context
 from tests.unit.client.scripted import WAIT_S, begun

@@ -103,7 +103,7 @@ def applications(session: Session) -> Plan[list[GroupView]]:
 
 
 def forget(session: Session, app: str) -> Plan[None]:
-    """Forget an application: its next batch is committed whatever its version.
+    """Forget an application: its next batch is committed, of any version.
 
     Raises:
         UsageError: Nothing is remembered of it.

@@ -1,4 +1,5 @@
-"""Cursors: places in queues that move from message to message (RCV-5 to RCV-7)."""
+"""Cursors, places in queues that move from message to message (RCV-5 to RCV-7), and what readers do
+that look at messages and remove them once they are written elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import contextlib
 
 from onceq.client.plans import handles
 from onceq.client.plans.handles import Handle
-from onceq.client.plans.plan import Plan, ask, tell
+from onceq.client.plans.plan import Plan, ask, do, look_at_all, tell
 from onceq.client.plans.selection import SEEK, Which, chosen
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.session import Session
@@ -14,6 +15,8 @@ from onceq.errors import InvalidHandle, OnceqError
 from onceq.model import requests
 from onceq.model.message import Message
 from onceq.model.record import MutableRecord
+from onceq.model.views import looks
+from onceq.model.views.queues import ReaderView
 
 
 class Place(MutableRecord):
@@ -97,3 +100,29 @@ def peek_first(place: Place) -> Plan[Message]:
 def peek_last(place: Place) -> Plan[Message]:
     """Go to the last message; raises MessageNotFound."""
     return place.looking("last", 0.0)
+
+
+def take(unit: Unit | None, request: requests.TakeRead) -> Plan[int]:
+    """Remove what was read; how many messages were there.
+
+    Args:
+        unit: With the commit of this unit of work; None: at once and for good.
+    """
+    return ask(request, int) if unit is None else unit.remove(request)
+
+
+def renew(handle: Handle, lease_ms: int) -> Plan[None]:
+    """Say that one is still there; raises InvalidHandle if the hold is over."""
+    return do(requests.RenewHold(handle.number, lease_ms))
+
+
+def readers(session: Session, queue: str) -> Plan[list[ReaderView]]:
+    """Who has read a queue and removed what he had read, the last one first; of all queues if none
+    is named."""
+    found = yield from look_at_all(session, looks.READERS, queue)
+    return sorted(found, key=lambda one: -one.since)
+
+
+def forget(session: Session, queue: str, reader: str) -> Plan[None]:
+    """Forget a reader: the next one with its name starts from the beginning."""
+    return do(requests.ForgetReader(queue, reader))

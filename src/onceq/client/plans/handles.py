@@ -115,14 +115,14 @@ def know_destination(session: Session, destination: str) -> Plan[bool | None]:
         return session.destinations[destination]
     kind: bool | None = None
     place = _place(destination)
-    if place not in session.elsewhere:
+    if place not in session.foreign:
         request = requests.OpenQueue(destination, Access.SEND)
         opened = yield from ask(request, Opened)
         yield from tell(requests.CloseQueue(opened.handle), lazy=True)
         kind = opened.transactional
         if place and not opened.local:
-            session.met(place)
-    session.learn(destination, kind)
+            session.note_foreign_manager(place)
+    session.add_destination(destination, kind)
     return kind
 
 
@@ -133,7 +133,7 @@ def know_for_transaction(session: Session, destination: str) -> Plan[None]:
 
 
 def _place(destination: str) -> str | bytes:
-    """What of a destination says at which manager it is, if that says all: whatever queue is named
+    """What of a destination says at which manager it is, if that says all: any queue that is named
     there is sent to. "" where the manager has to be asked, also for what is wrong with a name."""
     try:
         (name,) = elements_of(destination)

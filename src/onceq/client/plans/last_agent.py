@@ -9,8 +9,7 @@ import contextlib
 
 from onceq.client.link import Request
 from onceq.client.plans.plan import Plan, ask, do, look
-from onceq.client.plans.send_buffer import offered
-from onceq.client.plans.sending_unit import ENDING
+from onceq.client.plans.sending_unit import ENDING, offered
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.plans.xa import rollback
 from onceq.client.results import MessageIds

@@ -83,7 +83,7 @@ def outgoing_page(
     after: str = "",
     limit: int = 0,
 ) -> Plan[Page[OutgoingView]]:
-    """Some of the outgoing queues, sorted: so many as are looked at.
+    """Some of the outgoing queues, sorted: as many as are looked at.
 
     Args:
         sort: See ``queue_page``; and "refused": where something was refused last comes first.
@@ -333,7 +333,7 @@ def pause(session: Session, destination: str) -> Plan[None]:
     """Let messages gather, in an outgoing queue or in a queue of this manager.
 
     Of an outgoing queue nothing more is transmitted. From a queue nobody receives the next message:
-    receives wait until their time is over, whatever waits in the queue and comes into it. Looking
+    receives wait until their time is over, also where messages wait in the queue or come. Looking
     goes on, and so does taking out a message that is named by its lookup identifier, for operators
     and for streams of Spark, which remove what they have read.
 
@@ -420,7 +420,7 @@ def scrub(session: Session, bytes_s: int = 0) -> Plan[None]:
     """Look at every stored byte, slowly; what is damaged is set aside.
 
     Args:
-        bytes_s: So many in a second; 0: as the setting ``scrub_bytes_s`` says.
+        bytes_s: The most in a second; 0: as the setting ``scrub_bytes_s`` says.
     """
     return _steer(str(bytes_s) if bytes_s else "", "scrub", type(None))
 

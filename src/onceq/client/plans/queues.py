@@ -1,19 +1,26 @@
-"""Making queues, changing and removing them, and looking at them."""
+"""Making queues, changing and removing them, and looking at them; and jobs on their messages.
+
+Upholds: a job that was started runs in the queue manager, also when its client goes away.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 from uuid import UUID
 
 from onceq.client.plans.plan import Plan, ask, do, look, look_at_all, look_at_page
 from onceq.client.session import Session
-from onceq.errors import IllegalPathName, QueueExists
+from onceq.errors import IllegalPathName, QueueExists, ReceiveTimeout, Refused, UsageError
 from onceq.model import requests
 from onceq.model.identity import GUID_BYTES, guid_text
+from onceq.model.letters import ALL, Filter
+from onceq.model.limits import RETURNS_MAX
 from onceq.model.names import parse_path_name
 from onceq.model.views import looks
 from onceq.model.views.queues import ConsumerView, QueueView, RangeAsked, RangeView
 from onceq.model.views.view import Page
+from onceq.model.views.work import JobFailure, JobView
 
 
 def property_values(values: dict[str, Any]) -> dict[str, Any]:
@@ -38,7 +45,7 @@ def create_queue(
     exist_ok: bool = False,
     **more: Any,
 ) -> Plan[QueueView]:
-    """Make a queue; whether it is transactional is settled for ever.
+    """Make a queue; it stays transactional, or not, from then on.
 
     Args:
         name: Such as ``private$\\orders``.
@@ -74,10 +81,10 @@ def set_queue(session: Session, /, name: str, **values: Any) -> Plan[QueueView]:
 
     Args:
         values: label, quota_kb, journal, journal_quota_kb, type (a GUID), base_priority,
-            authenticate, priv_level (PRP-7). ``transactional`` is settled for ever.
+            authenticate, priv_level (PRP-7). ``transactional`` cannot be changed.
 
     Returns:
-        The queue as it is now.
+        The queue after the change.
 
     Raises:
         PropertyNotAllowed, IllegalPropertyId, IllegalPropertyValue, EncryptionNotSupported,
@@ -99,14 +106,14 @@ def set_poison_policy(
     """What becomes of a message whose receive is undone again and again; kept with the queue.
 
     Args:
-        attempts: So many aborts are too many; 0 switches the policy off.
+        attempts: How many aborts are too many; 0 switches the policy off.
         retry_after: Seconds in the subqueue ``retry``, after which it is tried again; 0: it is not.
         retries: How often it is tried again.
         then: In the end: "move:SUBQUEUE", "dead-letter" (refused, and kept in the dead-letter queue
             of this computer) or "reject" (refused: its sender is told, if it asked).
 
     Returns:
-        The queue as it is now.
+        The queue after the change.
     """
     return set_queue(
         session, queue, poison_attempts=attempts, poison_retry_after=retry_after,
@@ -134,7 +141,7 @@ def queue(session: Session, name: str) -> Plan[QueueView]:
 def count_range(
     session: Session, queue: str, first: int, last: int, *, messages: int = 0, bytes: int = 0
 ) -> Plan[RangeView]:
-    """What stands in a range of places, up to the first message that a transaction holds.
+    """Count what is in a range of places, up to the first message that a transaction holds.
 
     Places from which messages have gone are no messages, and none of them is looked at singly. A
     long range is asked for in portions, so it may change meanwhile; what comes in behind ``last``
@@ -142,8 +149,8 @@ def count_range(
 
     Args:
         first, last: Lookup identifiers, both included.
-        messages: End behind so many messages; 0: do not.
-        bytes: End before more than so many bytes of packets, but behind one message at least; 0: do
+        messages: End behind this number of messages; 0: do not.
+        bytes: End before more bytes of packets than this, but behind one message at least; 0: do
             not, and do not count them.
 
     Raises:
@@ -172,7 +179,7 @@ def queues(session: Session, *, only: str = "", part: str = "") -> Plan[list[Que
     Args:
         only: "" is all of them; "used" those that are no empty system queues; "busy" those in which
             something is, or that are paused; "poison" the subqueues in which messages are that were
-            received in vain too often.
+            received too often without success.
         part: Only those with this in their names.
 
     Raises:
@@ -190,14 +197,14 @@ def queue_page(
     after: str = "",
     limit: int = 0,
 ) -> Plan[Page[QueueView]]:
-    """Some of the queues of this manager, sorted: so many as are looked at.
+    """Some of the queues of this manager, sorted: as many as are looked at.
 
     Args:
         sort: "number" (as they were made), "name", "messages" (the most first), "bytes" or "oldest"
             (the one with the oldest message first).
         only, part: See ``queues``.
         after: ``next`` of the page before; "" is the first page.
-        limit: No more than so many; 0: as many as go on a page (``VIEWS_AT_ONCE``).
+        limit: The most; 0: as many as go on a page (``VIEWS_AT_ONCE``).
 
     Returns:
         A page: ``views``, ``next``, and ``of``, which is how many there are on all pages if they
@@ -221,3 +228,103 @@ def consumers(session: Session, queue: str) -> Plan[list[ConsumerView]]:
         InvalidParameter: The queue manager is of an older version, which does not tell it.
     """
     return look(looks.CONSUMERS, queue)
+
+
+LOOK_S: Final = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
+"""Who waits for a job looks at it after these times; the last one is repeated."""
+
+
+def start_job(
+    session: Session, /, action: str, *queues: str, which: Filter = ALL, to: str = "",
+    limit: int = 0, returns_max: int = RETURNS_MAX, in_doubt: bool = False, second: bool = False,
+) -> Plan[JobView]:  # fmt: skip
+    """Do something to the messages that are in some queues now: as a job of the queue manager,
+    which goes on when this application has gone, and after a crash.
+
+    Args:
+        action: ``return`` (to its destination), ``purge``, ``move`` (to another queue), or
+            ``send-as-new`` (to its destination, and the message stays).
+        queues: Such as ``onceq.letters.DEAD_XACT``.
+        which: What fits is meant (``onceq.letters.filter_of``); ages count from now.
+        to: Another destination for all of them; ``move`` needs one.
+        limit: After how many it ends; 0: when all were looked at.
+        returns_max: What was returned so often stays.
+        in_doubt, second: Also letters that may have been received; also those of which their
+            sender has another one.
+
+    Returns:
+        number, state, total, looked, done, ...; once the job is durable.
+
+    Raises:
+        AccessDenied: The caller might not do that by hand.
+        QueueNotFound: There is no such queue.
+        InvalidParameter: It makes no sense.
+        InsufficientResources: JOBS_RUNNING_MAX jobs are running.
+    """
+    request = requests.StartJob(
+        action, list(queues), to, limit, returns_max, in_doubt, second, which.reason,
+        which.destination, which.label, which.origin, which.older_s, which.younger_s, which.id,
+    )  # fmt: skip
+    return ask(request, JobView)
+
+
+def jobs(session: Session) -> Plan[list[JobView]]:
+    """Jobs that run, and the last that are over, the oldest first, without ``failures``."""
+    return look(looks.JOBS)
+
+
+def job(session: Session, number: int) -> Plan[JobView]:
+    """One job, and its first JOB_FAILURES_MAX ``failures``; raises InvalidParameter."""
+    return look(looks.JOB, str(number))
+
+
+def job_destinations(session: Session, job: JobView) -> Plan[list[str]]:
+    """Where the messages of a job's ``failures`` were going, one for each; a job may have sent them
+    elsewhere. A job keeps no destinations: each message is looked at where it stands.
+
+    Returns:
+        The destination of each; "" for one that does not stand there any more, or may not be looked
+        at.
+    """
+    found: list[str] = []
+    hidden: set[str] = set()
+    for one in job.failures:
+        destination = ""
+        if one.queue not in hidden:
+            try:
+                destination = yield from _destination(session, one)
+            except (Refused, UsageError):
+                # The others in it are not asked for: each refusal would be an act on record.
+                hidden.add(one.queue)
+        found.append(destination)
+    return found
+
+
+def _destination(session: Session, one: JobFailure) -> Plan[str]:
+    # Who only looks at jobs reads no messages, and does not wait until what reads them is loaded.
+    from onceq.client.plans.receive import peek_headers
+
+    try:
+        page = yield from peek_headers(session, one.queue, 1, after=max(one.lookup_id - 1, 0))
+    except ReceiveTimeout:
+        return ""
+    message = page[0].message
+    return message.destination if message.lookup_id == one.lookup_id else ""
+
+
+def cancel_job(session: Session, number: int) -> Plan[JobView]:
+    """End a job between two batches: what is done stays done. One that is over does not change.
+
+    Raises:
+        AccessDenied: Somebody else has started it, and the caller does not operate the queue
+            manager.
+        InvalidParameter: There is none of that number.
+    """
+    return ask(requests.CancelJob(number), JobView)
+
+
+def pauses() -> Iterator[float]:
+    """Seconds between two looks at a job."""
+    yield from LOOK_S
+    while True:
+        yield LOOK_S[-1]

@@ -34,7 +34,7 @@ def receive(
     """Take one message, at once and for good: the first one, or the one that is wanted.
 
     Args:
-        timeout: Seconds to wait for one; None: for ever. By its place a message is there or it is
+        timeout: Seconds to wait for one; None: no limit. By its place a message is there or it is
             not: such a receive never waits (RCV-8).
         lookup_id: Place of the message, or with ``seek`` of one beside it.
         seek: "current"; "next" or "previous" of ``lookup_id``; "first" or "last".

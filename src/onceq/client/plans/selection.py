@@ -32,7 +32,7 @@ from onceq.model.requests import PickBy, Seek
 from onceq.packet.batch import Batch
 
 WAIT_S_MAX: Final = 1e9
-"""A longer timeout waits for ever."""
+"""A longer timeout waits without limit."""
 SEEK: Final = {
     "current": Seek.CURRENT,
     "next": Seek.NEXT,
@@ -42,7 +42,7 @@ SEEK: Final = {
 }
 LOOK_AGAIN_S: Final = (0.25, 0.5, 1.0, 2.0)
 """What is wanted may also come back to a place that was searched already (an abort, or a higher
-priority), so that the search begins anew after these times."""
+priority), so that the search starts again after these times."""
 
 
 class Which(Record, frozen=True):
@@ -72,7 +72,7 @@ def which(
 
     Raises:
         InvalidParameter: They make no sense, together or alone.
-        TransactionUsage: ``callback``: nothing is told of in a transaction but by its answer.
+        TransactionUsage: ``callback``: a transaction has answers only, no notifications.
     """
     if callback is not None:
         raise TransactionUsage(

@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
-from onceq.client.bodies import (
+from onceq.client.link import Request
+from onceq.client.plans.handles import know_destination
+from onceq.client.plans.plan import Plan, ask
+from onceq.client.plans.unit_of_work import Unit, not_committed
+from onceq.client.properties import (
     NOTHING,
+    BatchProperties,
     Bodies,
     Body,
     Nothing,
+    SendProperties,
     json_bodies,
     json_body,
+    parted,
     parts,
     run_of,
 )
-from onceq.client.link import Request
-from onceq.client.plans import outcome
-from onceq.client.plans.handles import know_destination
-from onceq.client.plans.plan import Plan, ask
-from onceq.client.plans.unit_of_work import Unit
-from onceq.client.properties import BatchProperties, SendProperties, parted
 from onceq.client.results import MessageIds
 from onceq.client.session import Session
 from onceq.errors import InvalidParameter, OnceqError, OperationCancelled, WrongQueueKind
@@ -167,7 +168,7 @@ def _commit(session: Session, item: SendItem) -> Plan[Sent]:
     try:
         sent: Sent = yield Request(requests.Commit(0, [item], id))
     except OnceqError as error:
-        outcome.not_committed(session, id, error)
+        not_committed(session, id, error)
         raise
     session.used = session.clock()
     return sent

@@ -5,23 +5,28 @@ The queue manager refuses a frame entirely or takes it entirely, so a call that 
 nothing. If something is refused that an earlier call had accepted, or only part of a call could be
 taken back, the unit is doomed: it never commits without a message that it was given.
 
+Neighbours of one kind are put together, so that one by one sent they travel as a batch.
+
+The commit begins the next transaction at the queue manager (``Commit.then``), so that it is there
+only if the commit has happened, and its receive stands behind the commit in the same write. So a
+loop over a queue costs one round trip a transaction, and a commit that fails takes no message
+along.
+
 Upholds: I2 (all or none).
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
 
-from onceq.client.bodies import Bodies, parts, run_of
+from onceq.client.link import Request
 from onceq.client.owners import of_parent
-from onceq.client.plans.ahead import Ahead
 from onceq.client.plans.handles import know_for_transaction
 from onceq.client.plans.plan import DONE, Plan, do, tell
-from onceq.client.plans.send_buffer import Gathered, named, offered
-from onceq.client.plans.taken import Taken
-from onceq.client.properties import BARE_BYTES, parted, weight
+from onceq.client.plans.selection import some
+from onceq.client.properties import BARE_BYTES, Bodies, parted, parts, run_of, weight
 from onceq.client.results import MessageIds
 from onceq.client.session import Session
 from onceq.errors import (
@@ -41,9 +46,151 @@ from onceq.model.identity import TransactionId
 from onceq.model.lifetimes import check_lifetimes
 from onceq.model.limits import PACKET_BYTES_MAX
 from onceq.model.message import PLAIN
+from onceq.model.record import MutableRecord, field
 from onceq.model.requests import SendItem
 from onceq.model.requests.transactions import AS_SET
 from onceq.model.run import Run, largest_of
+from onceq.packet.batch import Batch
+
+
+class Gathered(SendItem):
+    """A batch that grows by messages of the same destination, properties and second.
+
+    The bytes of bodies, and of headers of their own, are pieces: they are joined when they are
+    wanted.
+
+    Attributes:
+        second: In which they were sent.
+    """
+
+    second: int = 0
+    _more: list[tuple[Run, Run | None]] = field(default_factory=list)
+    """What came after the first; each by one step, which no signal handler and no other thread can
+    come between."""
+
+    def took(self, destination: str, values: dict[str, Any], second: int, run: Run,
+             own: Run | None) -> bool:  # fmt: skip
+        """Add more messages if they are of this kind; whether they are."""
+        if (
+            self.second != second
+            or self.destination != destination
+            or self.values != values
+            or (own is None) != (self.own is None)
+        ):
+            return False
+        self._more.append((run, own))
+        return True
+
+
+def _joined(first: Run, more: list[Run]) -> Run:
+    """Runs of messages as one."""
+    lengths = first.lengths[:]
+    for run in more:
+        lengths.extend(run.lengths)
+    return Run(b"".join([first.data, *(run.data for run in more)]), lengths)
+
+
+def offered(gathered: list[Gathered], clock: Callable[[], float]) -> list[Gathered]:
+    """What was gathered, for a frame: whole, and as old as it is now."""
+    now = int(clock()) if gathered else 0
+    for item in gathered:
+        item.age_s = now - item.second
+        more, item._more = item._more, []
+        if not more:
+            continue
+        item.bodies = _joined(item.bodies, [run for run, _ in more])
+        if item.own is not None:
+            item.own = _joined(item.own, [own for _, own in more if own is not None])
+    return gathered
+
+
+def named(items: Sequence[SendItem]) -> str:
+    """Where gathered sends go, for an error of one of them: the queue manager names it better."""
+    names = dict.fromkeys(item.destination for item in items)
+    return next(iter(names)) if len(names) == 1 else "one of " + ", ".join(names)
+
+
+class Taken(dict[str, list[Sequence[int]]]):
+    """Lookup identifiers by the name of the queue that they were received from."""
+
+    def queue_of(self, lookup: int) -> str:
+        """Where this transaction has received a message from.
+
+        Raises:
+            InvalidParameter: From no queue, or from several.
+        """
+        if len(self) == 1:
+            return next(iter(self))
+        names = [name for name, ids in self.items() if any(lookup in part for part in ids)]
+        if len(names) != 1:
+            raise InvalidParameter(
+                "say in which queue it is: this transaction has received no message with that "
+                "lookup identifier" + (", or several of different queues" if names else "")
+            )
+        return names[0]
+
+
+class Next(Protocol):
+    """The unit of work that is to begin."""
+
+    session: Session
+    begun: bool
+    number: int
+    ahead: PipelinedReceive | None
+
+
+class PipelinedReceive(MutableRecord):
+    """A receive that is asked for before its transaction has begun; or nothing.
+
+    Attributes:
+        unit: In which it is.
+        number: Of the transaction.
+        request: The receive.
+    """
+
+    unit: Next | None = None
+    number: int = 0
+    request: Request | None = None
+
+    def committed(self) -> None:
+        """The transaction has begun."""
+        if self.unit is not None:
+            self.unit.begun, self.unit.number, self.unit.ahead = True, self.number, self
+
+    def answer(self) -> Plan[Batch]:
+        """Wait for what it takes."""
+        assert self.request is not None
+        batch: Batch = yield self.request
+        return batch
+
+    def give_up(self) -> Plan[None]:
+        """Nobody knows whether the transaction has begun: end it."""
+        if self.unit is not None:
+            with contextlib.suppress(OnceqError):
+                yield from tell(requests.Abort(self.number))
+
+
+NOTHING: Final = PipelinedReceive()
+
+
+def ahead(unit: Next, queue: str, *, count: int, timeout: float | None) -> PipelinedReceive:
+    """What a unit of work takes first, for the commit before it."""
+    session = unit.session
+    number = session.next_transaction()
+    asked = holding(session, queue, number, count=count, timeout=timeout)
+    return PipelinedReceive(unit, number, next(asked))
+
+
+def holding(
+    session: Session, queue: str, transaction: int, *, count: int, timeout: float | None,
+    lookup: int = 0,
+) -> Plan[Batch]:  # fmt: skip
+    """Take messages, also from a queue that is not transactional."""
+    return some(
+        session, queue, count=count, timeout=timeout, transaction=transaction, lookup=lookup,
+        hold=True,
+    )  # fmt: skip
+
 
 T = TypeVar("T")
 FLUSH_BYTES: Final = 4 << 20
@@ -80,7 +227,7 @@ class SendingUnit:
         self.doomed: SendFailed | None = None
         self.id: TransactionId | None = None
         self.sent: MessageIds | None = None
-        self.ahead: Ahead | None = None
+        self.ahead: PipelinedReceive | None = None
         self._from = Taken()
         self._items: list[Gathered] = []
         self._bytes = 0
@@ -138,7 +285,7 @@ class SendingUnit:
         return self.doomed
 
     def lost(self) -> TransactionLost:
-        """Its connection is gone, and with it whatever it had done."""
+        """Its connection is gone, and with it all that it had done."""
         self.over = LOST
         return TransactionLost(f"this transaction is over: it was {self.over}; do it again")
 

@@ -1,7 +1,7 @@
 """What became of one message, copy by copy: ``send_tracked``, ``track``, ``onceq outcome``.
 
 A tracked message asks for every acknowledgment, to a queue of the sending manager that is made
-for this, and for dead letters. Nothing is kept in the application: whoever knows the identifier of
+for this, and for dead letters. Nothing is kept in the application: who knows the identifier of
 a message can ask about it again, after a restart too. Acknowledgments are only looked at, so that
 any number of trackers can ask; they go when they are old.
 
@@ -17,12 +17,11 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any, Final, Unpack
 
-from onceq.client.bodies import NOTHING, Body, Nothing, json_body
 from onceq.client.plans.plan import Plan, ask, do, look, look_at_all, within
 from onceq.client.plans.selection import wait_ms
 from onceq.client.plans.send import send
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.properties import SendProperties
+from onceq.client.properties import NOTHING, Body, Nothing, SendProperties, json_body
 from onceq.client.session import Session
 from onceq.client.why import why
 from onceq.errors import (
@@ -159,7 +158,7 @@ def endings(
     """What became of a message.
 
     Args:
-        expected: Where it was sent to; (): whatever can be found out.
+        expected: Where it was sent to; (): what can be found out.
 
     Returns:
         An Ending for each copy, in the order of their names.
@@ -293,7 +292,7 @@ def wait(trail: Trail, timeout: float | None = None) -> Plan[tuple[Ending, ...]]
     """Wait until each copy has come to its end: received, or not and why.
 
     Args:
-        timeout: Seconds; None: for ever.
+        timeout: Seconds; None: no limit.
 
     Raises:
         ReceiveTimeout: It is over; the text says what is not settled.

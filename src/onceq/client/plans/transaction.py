@@ -9,14 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-from onceq.client.bodies import NOTHING, Body, Nothing, json_bodies, json_body
 from onceq.client.plans import tracking
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.selection import FIRST, Which, which
-from onceq.client.plans.sender_transaction import SenderTransaction
 from onceq.client.plans.tracking import Trail
-from onceq.client.plans.unit_of_work import Unit
-from onceq.client.properties import BatchProperties, SendProperties, answering
+from onceq.client.plans.unit_of_work import SenderTransaction, Unit
+from onceq.client.properties import (
+    NOTHING,
+    BatchProperties,
+    Body,
+    Nothing,
+    SendProperties,
+    answering,
+    json_bodies,
+    json_body,
+)
 from onceq.errors import TransactionUsage
 from onceq.model import requests
 from onceq.model.identity import MessageId
@@ -85,7 +92,7 @@ def hold(
     unit: Unit, queue: str, max: int, *, timeout: float | None, lookup_id: int = 0,
     wanted: Which = FIRST,
 ) -> Plan[Batch]:  # fmt: skip
-    """Take from a queue of whatever kind, for loops that work one off (for the classes of this
+    """Take from a queue of any kind, for loops that work one off (for the classes of this
     package and the command line)."""
     return unit.hold(queue, count=max, timeout=timeout, at=lookup_id, wanted=wanted)
 
@@ -107,7 +114,7 @@ def receive(
     Args:
         timeout, lookup_id, seek, correlation_id, message_id: As in ``QueueManager.receive``.
         allow_peek: Others may look at it until the outcome (RCV-9).
-        callback: Refused: in a transaction nothing is told of but by its answer (RCV-11).
+        callback: Refused: a transaction has answers only, no notifications (RCV-11).
     """
     wanted = which(
         lookup_id=lookup_id, seek=seek, correlation_id=correlation_id, message_id=message_id,
@@ -134,7 +141,7 @@ def receive_transaction(
     """Take the messages of one transaction of a sender together, when all have arrived.
 
     Args:
-        timeout: Seconds to wait; None: for ever.
+        timeout: Seconds to wait; None: no limit.
         deadline: Seconds after the arrival of a transaction's first message when what is there of
             it is no longer waited for.
         incomplete: What then: "wait" (go on waiting), "give" (hand out what is there, with

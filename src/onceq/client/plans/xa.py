@@ -1,7 +1,7 @@
 """A branch of an external transaction from the application's side (XTX-3).
 
 It is a unit of work like any other until its end: then it is prepared, and its outcome comes from
-whoever coordinates. The last batches go along with prepare, in one frame where they fit.
+the coordinator. The last batches go along with prepare, in one frame where they fit.
 
 Upholds: I20 (prepared is said only when the manager has said it).
 """
@@ -11,10 +11,8 @@ from __future__ import annotations
 import contextlib
 from typing import TypeVar
 
-from onceq.client.plans.ahead import NOTHING, Ahead
 from onceq.client.plans.plan import Plan, ask, do, look, tell
-from onceq.client.plans.send_buffer import offered
-from onceq.client.plans.sending_unit import ENDING
+from onceq.client.plans.sending_unit import ENDING, NOTHING, PipelinedReceive, offered
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.results import MessageIds
 from onceq.client.session import Session
@@ -146,7 +144,9 @@ class BranchUnit(Unit):
         self._items = []
         return self.vote
 
-    def commit(self, *, retaining: bool = False, ahead: Ahead = NOTHING) -> Plan[MessageIds]:
+    def commit(
+        self, *, retaining: bool = False, ahead: PipelinedReceive = NOTHING
+    ) -> Plan[MessageIds]:
         """Its own commit is the one of the only branch there is (TMONEPHASE)."""
         yield from self.end()
         self.over = "in doubt"

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Self, TypeVar
 
 from onceq.client import session as settings
-from onceq.client.handing import in_thread
+from onceq.client.async_link import in_thread
 from onceq.client.link import AsyncAsking
 from onceq.client.owners import ForTasks, own
 from onceq.client.plans.plan import Plan
@@ -58,7 +58,7 @@ class AsyncConnected(ForTasks):
 
     @property
     def name(self) -> str:
-        """Computer name of the queue manager, as it stands in format names."""
+        """Computer name of the queue manager, as format names have it."""
         return self._state.name
 
     @property

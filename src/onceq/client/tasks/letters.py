@@ -1,4 +1,4 @@
-"""Dead letters and journal copies for tasks; what is done is in ``client/letters``."""
+"""Dead letters and journal copies; what is done is in ``client/letters``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Queue managers for tasks: embedded in this process, or connected to a daemon.
+"""Queue managers: embedded in this process, or connected to a daemon.
 
-An object belongs to the event loop that made it; any number of its tasks may use it at once.
+Every method may be called from any thread. In ``onceq.aio`` an object belongs to the event loop
+that made it, and any number of its tasks may use it at once.
 """
 
 from __future__ import annotations
@@ -13,34 +14,29 @@ from collections.abc import Awaitable, Callable
 from typing import Unpack
 
 from onceq.client import backups, requesting
-from onceq.client.binding import tasks
-from onceq.client.bodies import NOTHING, Body, Nothing
-from onceq.client.current import current
-from onceq.client.handing import in_thread
-from onceq.client.plans import cursors, handles, operate, tracking
-from onceq.client.plans import jobs as job_plans
-from onceq.client.plans import outcome as outcomes
+from onceq.client.async_link import in_thread
+from onceq.client.binding import current_transaction, tasks
+from onceq.client.plans import cursors, handles, operate, tracking, unit_of_work
 from onceq.client.plans import queues as admin
 from onceq.client.plans import receive as receiving
 from onceq.client.plans import rights as rights_plans
 from onceq.client.plans import send as sending
-from onceq.client.plans import tokens as token_plans
 from onceq.client.plans import xa as verbs
 from onceq.client.plans.tracking import Trail, given
-from onceq.client.properties import SendProperties
-from onceq.client.reports import BackupReport, Progress
-from onceq.client.tasks.branches import AsyncGroups, AsyncXa
-from onceq.client.tasks.branches import branch as work_in
+from onceq.client.properties import NOTHING, Body, Nothing, SendProperties
+from onceq.client.results import BackupReport, Progress
 from onceq.client.tasks.consuming import AsyncConsuming
+from onceq.client.tasks.looking import AsyncLooking
 from onceq.client.tasks.open_queue import AsyncCursor, AsyncOpenQueue
 from onceq.client.tasks.running import opening
-from onceq.client.tasks.tracked import AsyncTracked, following
+from onceq.client.tasks.transaction import AsyncGroups, AsyncTracked, AsyncXa, following
+from onceq.client.tasks.transaction import branch as work_in
 from onceq.errors import OnceqError
 from onceq.model.identity import MessageId
 from onceq.model.views.work import JobView
 
 
-class AsyncQueueManager(AsyncConsuming):
+class AsyncQueueManager(AsyncConsuming, AsyncLooking):
     """A queue manager. Made by ``onceq.aio.open`` and ``onceq.aio.connect``; close it,
     or use ``async with``."""
 
@@ -51,11 +47,6 @@ class AsyncQueueManager(AsyncConsuming):
     set_poison_policy = tasks(admin.set_poison_policy)
     delete_queue = tasks(admin.delete_queue)
     purge = tasks(admin.purge)
-    queue = tasks(admin.queue)
-    queues = tasks(admin.queues)
-    queue_page = tasks(admin.queue_page)
-    consumers = tasks(admin.consumers)
-    count_range = tasks(admin.count_range)
     open_queue = opening(handles.open_queue, AsyncOpenQueue)
     cursor = opening(cursors.cursor, AsyncCursor.opened)
 
@@ -74,7 +65,7 @@ class AsyncQueueManager(AsyncConsuming):
     peek_tops = tasks(receiving.peek_tops)
     remove = tasks(receiving.remove)
     move = tasks(receiving.move)
-    outcome = tasks(outcomes.outcome)
+    outcome = tasks(unit_of_work.outcome)
     tracking_queue = tasks(tracking.tracking_queue)
 
     def send_current(
@@ -88,12 +79,11 @@ class AsyncQueueManager(AsyncConsuming):
         Returns:
             Its identifier; None if it goes with the transaction's commit.
         """
-        tx = current(self)
+        tx = current_transaction(self)
         if tx is None:
             return self.send(destination, body, json=json, **properties)
-        # The transaction counts it: its commit is refused if nobody awaits this.
-        send: Awaitable[None] = tx.send(destination, body, json=json, **properties)
-        return send
+        # In a task the commit is refused as long as nobody has awaited this: see `counted`.
+        return tx.send(destination, body, json=json, **properties)  # type: ignore[no-any-return]
 
     def track(self, message: MessageId | str) -> AsyncTracked:
         """Follow a message by its identifier, also one that another program has sent.
@@ -106,8 +96,6 @@ class AsyncQueueManager(AsyncConsuming):
     # ---- branches -------------------------------------------------------------------------
 
     branch = work_in
-    branches = tasks(operate.branches)
-    decisions = tasks(operate.decisions)
     decision = tasks(verbs.decision)
 
     _xa = AsyncXa
@@ -124,43 +112,22 @@ class AsyncQueueManager(AsyncConsuming):
 
     # ---- operating it ---------------------------------------------------------------------
 
-    status = tasks(operate.status)
-    metrics = tasks(operate.metrics)
-    settings = tasks(operate.settings)
-    outgoing = tasks(operate.outgoing)
-    outgoing_page = tasks(operate.outgoing_page)
-    outgoing_queue = tasks(operate.outgoing_queue)
-    why = tasks(operate.why)
-    streams = tasks(operate.streams)
     reset_stream = tasks(operate.reset_stream)
-    peers = tasks(operate.peers)
     forget_peer = tasks(operate.forget_peer)
     accept_clock = tasks(operate.accept_clock)
     grant = tasks(rights_plans.grant)
     revoke = tasks(rights_plans.revoke)
-    rights = tasks(rights_plans.rights)
     explain_right = tasks(rights_plans.explain_right)
-    trail = tasks(rights_plans.trail)
-    trail_end = tasks(rights_plans.trail_end)
-    create_token = tasks(token_plans.create_token)
-    tokens = tasks(token_plans.tokens)
-    revoke_token = tasks(token_plans.revoke_token)
-    start_job = tasks(job_plans.start_job)
-    jobs = tasks(job_plans.jobs)
-    job = tasks(job_plans.job)
-    job_destinations = tasks(job_plans.job_destinations)
-    cancel_job = tasks(job_plans.cancel_job)
-    eod_send_info = tasks(operate.eod_send_info)
-    eod_receive_info = tasks(operate.eod_receive_info)
+    create_token = tasks(rights_plans.create_token)
+    revoke_token = tasks(rights_plans.revoke_token)
+    start_job = tasks(admin.start_job)
+    job_destinations = tasks(admin.job_destinations)
+    cancel_job = tasks(admin.cancel_job)
     management = tasks(operate.management)
-    transactions = tasks(operate.transactions)
-    lists = tasks(operate.lists)
-    list_members = tasks(operate.list_members)
     create_list = tasks(operate.create_list)
     add_to_list = tasks(operate.add_to_list)
     remove_from_list = tasks(operate.remove_from_list)
     drop_list = tasks(operate.drop_list)
-    explain_name = tasks(operate.explain_name)
     pause = tasks(operate.pause)
     resume = tasks(operate.resume)
     resend = tasks(operate.resend)
@@ -170,7 +137,6 @@ class AsyncQueueManager(AsyncConsuming):
     tidy = tasks(operate.tidy)
     forget_unanswered = tasks(operate.forget_unanswered)
     reload = tasks(operate.reload)
-    damages = tasks(operate.damages)
     drop_damaged = tasks(operate.drop_damaged)
     scrub = tasks(operate.scrub)
     scrub_stop = tasks(operate.scrub_stop)
@@ -184,9 +150,18 @@ class AsyncQueueManager(AsyncConsuming):
         timeout: float | None = None,
         progress: Callable[[JobView], object] | None = None,
     ) -> JobView:
-        """See ``QueueManager.wait_for_job``."""
+        """Wait until a job is over; the job runs on whether anybody waits for it or not.
+
+        Args:
+            number: As ``start_job`` has answered.
+            timeout: Seconds; None: however long it takes.
+            progress: Called with the job each time that it is looked at.
+
+        Returns:
+            The job: ``state`` is done, cancelled or failed; or running, if the time is over.
+        """
         until = math.inf if timeout is None else time.monotonic() + timeout
-        for wait_s in job_plans.pauses():
+        for wait_s in admin.pauses():
             found: JobView = await self.job(number)
             if progress is not None:
                 progress(found)
@@ -199,15 +174,28 @@ class AsyncQueueManager(AsyncConsuming):
     async def backup(
         self, path: str, *, configuration: bool = True, progress: Progress | None = None
     ) -> BackupReport:
-        """See ``QueueManager.backup``. It is copied by other threads; ``progress`` is called
-        there."""
+        """Make a backup of this queue manager, which goes on meanwhile.
+
+        Args:
+            path: A directory that is empty or not there, on this computer.
+            configuration: Copy ``onceq.toml``, too, in which passwords of databases may stand.
+            progress: Called now and then with the bytes that are copied, and those of all; for
+                ``onceq.aio`` in another thread, which copies them.
+
+        Raises:
+            ConfigurationError: The directory is not empty.
+            NoSpace: There is no room for it.
+            UnsupportedOperation: The queue manager is on another computer.
+            InsufficientResources: Another backup of it is being made.
+            StorageReserve: Its own disk is nearly full.
+            BackupOver: It could not hold its files long enough.
+            DamagedRecord: What was copied is damaged.
+        """
         held = await self._run(backups.begin())
         number = held.number
         try:
             making = await in_thread(
-                lambda: backups.Making(
-                    path, held, self._state, progress, configuration=configuration
-                )
+                backups.Making, path, held, self._state, progress, configuration=configuration
             )
             while await in_thread(making.step):
                 if making.due:

@@ -1,4 +1,4 @@
-"""Open queues and cursors for tasks."""
+"""Open queues and cursors."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import contextlib
 from typing import Self, TypeVar, Unpack
 
 from onceq.client.binding import tasks
-from onceq.client.bodies import NOTHING, Body, Nothing
 from onceq.client.owners import ForTasks
 from onceq.client.plans import cursors, handles
 from onceq.client.plans.cursors import Place
 from onceq.client.plans.handles import Handle
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.send import send
-from onceq.client.properties import SendProperties
+from onceq.client.properties import NOTHING, Body, Nothing, SendProperties
 from onceq.client.tasks.running import Pinned, Runner
 from onceq.client.tasks.transaction import AsyncTransaction
 from onceq.errors import HandleLost, InvalidHandle, WrongProcess
@@ -59,7 +58,8 @@ class AsyncOpenQueue(ForTasks):
     @property
     def is_open(self) -> bool:
         """Whether its connection still lives, as far as that can be known without asking."""
-        return bool(self.handle) and self._on.alive
+        return bool(self.handle) and self._on.alive  # tasks
+        # threads: return bool(self.handle) and self._on.look()
 
     async def _run(self, plan: Plan[T]) -> T:
         """Carry a plan out on the connection of the handle (for the classes of this package)."""
@@ -89,6 +89,7 @@ class AsyncOpenQueue(ForTasks):
         """
         return AsyncCursor(self, await self._run(cursors.of_handle(self._state)), alone=alone)
 
+    # threads: @after_call
     async def close(self) -> None:
         """Give the handle back; receives that wait through it end with OperationCancelled."""
         if self._on.alive:
@@ -105,6 +106,7 @@ class AsyncCursor(ForTasks):
 
     def __init__(self, queue: AsyncOpenQueue, place: Place, *, alone: bool) -> None:
         self._queue = queue
+        self._manager = queue._manager
         self._state = place
         self._alone = alone
 
@@ -141,6 +143,7 @@ class AsyncCursor(ForTasks):
             return await transaction._run(self._state.taking(transaction._state, timeout))
         return await self._run(self._state.looking("current", timeout, peek=False))
 
+    # threads: @after_call
     async def close(self) -> None:
         """Give it back."""
         with contextlib.suppress(InvalidHandle, HandleLost, WrongProcess):

@@ -18,9 +18,9 @@ from onceq.client.recovering import (
     ManagerResource,
     RecoveryThread,
 )
-from onceq.client.tasks.branches import AsyncBranch, branch
 from onceq.client.tasks.connected import AsyncConnected
 from onceq.client.tasks.running import Home
+from onceq.client.tasks.transaction import AsyncBranch, branch
 from onceq.errors import EnlistRefused, ServiceNotAvailable
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid

@@ -1,17 +1,19 @@
-"""What objects for tasks need of their queue manager: it carries plans out, on any connection
-or on one of theirs."""
+"""What an object needs of its queue manager: it carries plans out, on any connection or on one
+that the object keeps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from onceq.client.link import AsyncAsking
 from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
-from onceq.partners.contract import AnyPartner, AsyncPartner, LastAgent
+from onceq.model.record import MutableRecord
 from onceq.partners.driving import describe
+
+if TYPE_CHECKING:
+    from onceq.partners.contract import AnyPartner, AsyncPartner, LastAgent
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -52,8 +54,7 @@ class Home(Runner, Protocol):
         """Recover now."""
 
 
-@dataclass(slots=True)
-class Pinned:
+class Pinned(MutableRecord):
     """One connection, which is taken when something is first asked on it.
 
     Attributes:

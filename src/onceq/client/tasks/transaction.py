@@ -1,24 +1,96 @@
-"""Transactions for tasks: blocks, the connection that they belong to, and their partners."""
+r"""Transactions: blocks, their connection and their partners; messages that are followed to their
+ends; branches of external transactions: the verbs of XA, and work in a branch.
+
+    async with await qm.branch(xid) as work:            # xa_start ... xa_end
+        await work.send(r"private$\orders", b"17")
+    await qm.xa.prepare(xid)
+    await qm.xa.commit(xid)
+
+The verbs may be called on any connection, and after any restart. The return codes of XA are the
+``xa`` of the errors that they raise (``docs/reference/errors.md``), and ``Vote.READ_ONLY``.
+
+Many branches are committed as one, once, in a group; the sink of Spark is made of this:
+
+    attempt = await qm.groups.attempt("nightly", 17)          # in each task
+    async with await qm.branch(attempt.branch("0")) as work:
+        await work.send_many(r"private$\orders", bodies)
+        await work.prepare()
+
+    await qm.groups.commit("nightly", 17, xids)   # where it is known that all are done
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 from onceq.client import enlisting
-from onceq.client.binding import counted, tasks
-from onceq.client.current import Chain, entered, innermost, left
+from onceq.client.binding import Ambient, TasksFace, counted, get_ambient, set_ambient, tasks
 from onceq.client.enlisting import Partners
 from onceq.client.owners import ForTasks
-from onceq.client.plans import transaction
+from onceq.client.plans import batch_commit, tracking, transaction, xa
 from onceq.client.plans.plan import DONE, Plan
+from onceq.client.plans.tracking import Trail
 from onceq.client.plans.unit_of_work import Unit
+from onceq.client.plans.xa import BranchUnit
 from onceq.client.results import MessageIds
-from onceq.client.tasks.running import Home, Pinned
-from onceq.client.tasks.tracked import following
-from onceq.partners.driving import drive_in_task, in_tasks
+from onceq.client.tasks.running import Home, Pinned, Runner, opening
+from onceq.model.branch import Vote
+from onceq.model.identity import MessageId
+from onceq.model.xid import Xid
+from onceq.partners.driving import describe, drive_in_task, in_tasks
 
+P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
+State = TypeVar("State", covariant=True)
+
+
+class AsyncTracked:
+    """A message that is followed to its ends. Made by ``send_tracked`` and
+    ``AsyncQueueManager.track``; costs nothing when it is forgotten."""
+
+    def __init__(self, runner: Runner, trail: Trail) -> None:
+        self._runner = runner
+        self._state = trail
+
+    async def _run(self, plan: Plan[T]) -> T:
+        """Carry a plan out (for the classes of this package)."""
+        return await self._runner._run(plan)
+
+    @property
+    def id(self) -> MessageId:
+        """Of the message; raises TransactionOver before its commit, and after an abort."""
+        return self._state.id
+
+    @property
+    def destinations(self) -> tuple[str, ...]:
+        """Where its copies go; () if that was not known when this was made."""
+        return self._state.destinations
+
+    outcomes = tasks(tracking.outcomes)
+    wait = tasks(tracking.wait)
+
+
+class Following(TasksFace[State], Protocol[State]):
+    """What can send tracked messages."""
+
+    @property
+    def _manager(self) -> Runner:
+        """Asks for their ends, also when this is over."""
+
+
+def following(
+    operation: Callable[Concatenate[S, P], Plan[Trail]],
+) -> Callable[Concatenate[Following[S], P], Coroutine[Any, Any, AsyncTracked]]:
+    """A send that returns an ``AsyncTracked``."""
+
+    async def call(self: Following[S], /, *args: P.args, **kwargs: P.kwargs) -> AsyncTracked:
+        return AsyncTracked(self._manager, await self._run(operation(self._state, *args, **kwargs)))
+
+    describe(call, operation, AsyncTracked.__name__)
+    return call
 
 
 class AsyncTransaction(ForTasks):
@@ -37,13 +109,13 @@ class AsyncTransaction(ForTasks):
         self._manager = manager
         self._state = unit if unit is not None else Unit(manager._state)
         self._on = Pinned()
-        self._around: Chain = None
+        self._around: Ambient = None
         self._partners: Partners | None = None
         self.pending: list[str] = []
 
     async def __aenter__(self) -> Self:
-        self._around = innermost()
-        entered((self, self._manager, self._state, self._around))
+        self._around = get_ambient()
+        set_ambient((self, self._manager, self._state, self._around))
         return self
 
     async def __aexit__(
@@ -52,7 +124,7 @@ class AsyncTransaction(ForTasks):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        left(self._around)
+        set_ambient(self._around)
         if kind is not None or self._state.over:
             await self._leave(error)
             return
@@ -114,4 +186,97 @@ class AsyncTransaction(ForTasks):
         return await self._run(self._state.commit(retaining=retaining))
 
     abort = in_tasks(enlisting.abort)
-    _leave = in_tasks(enlisting.leave)
+    _leave = in_tasks(enlisting.leave)  # tasks
+    # threads: _leave = after_call(in_threads(enlisting.leave))
+
+
+class AsyncBranch(AsyncTransaction):
+    """Work in a branch. Made by ``AsyncQueueManager.branch``.
+
+    As a block it ends at the end of the block, and rolls back on an exception; it is then prepared
+    and decided by its coordinator, through ``QueueManager.xa`` or here.
+
+    Attributes:
+        xid: Its identifier.
+    """
+
+    _state: BranchUnit
+
+    def __init__(self, manager: Home, on: Pinned, unit: BranchUnit) -> None:
+        super().__init__(manager, unit)
+        self._on = on
+        self.xid = unit.xid
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        set_ambient(self._around)
+        if kind is None and not self._state.over:
+            await self.end()
+        else:
+            await self._leave()
+
+    end = tasks(xa.end)
+    prepare = tasks(BranchUnit.prepare)
+
+    async def commit(self, *, retaining: bool = False) -> MessageIds:
+        """Commit it: in one phase, or, once it was prepared, as was decided."""
+        if self._state.vote is not Vote.PREPARED:
+            return await super().commit(retaining=retaining)
+        await self._manager._run(self._state.decide())
+        return MessageIds(self._manager._state.source)
+
+    async def abort(self, why: str = "") -> None:
+        """Roll it back, prepared or not.
+
+        Args:
+            why: Not kept: a branch ends by its coordinator's decision, which has no words.
+        """
+        await self._manager._run(self._state.abort())
+
+
+branch = opening(xa.branch, AsyncBranch)
+
+
+class AsyncXa:
+    """The verbs of XA on branches of one queue manager, by their identifiers."""
+
+    def __init__(self, manager: Home) -> None:
+        self._manager = manager
+        self._state = manager._state
+
+    async def _run(self, plan: Plan[T]) -> T:
+        """Carry a plan out (for the classes of this package)."""
+        return await self._manager._run(plan)
+
+    async def start(self, xid: Xid, *, join: bool = False, resume: bool = False) -> AsyncBranch:
+        """Begin to work in a branch; see ``QueueManager.branch``."""
+        return await branch(self._manager, xid, join=join, resume=resume)
+
+    prepare = tasks(xa.prepare)
+    commit = tasks(xa.commit)
+    rollback = tasks(xa.rollback)
+    recover = tasks(xa.recover)
+    forget = tasks(xa.forget)
+
+
+class AsyncGroups:
+    """Groups of one queue manager: many branches committed as one, once for each version. Made by
+    ``AsyncQueueManager.groups``."""
+
+    def __init__(self, manager: Runner) -> None:
+        self._manager = manager
+        self._state = manager._state
+
+    async def _run(self, plan: Plan[T]) -> T:
+        """Carry a plan out (for the classes of this package)."""
+        return await self._manager._run(plan)
+
+    attempt = tasks(batch_commit.attempt)
+    commit = tasks(batch_commit.commit)
+    rollback = tasks(batch_commit.rollback)
+    list = tasks(batch_commit.applications)
+    forget = tasks(batch_commit.forget)

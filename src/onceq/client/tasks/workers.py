@@ -7,11 +7,10 @@ import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
-from onceq.client.again import Manager
-from onceq.client.breaker import Breaker
-from onceq.client.handlers import awaiting, check_handler
-from onceq.client.loops import LOOK_S, Absence, consume
-from onceq.client.ordered import WAIT, Failing, Turns, Wish, in_order
+from onceq.client.handlers import Breaker, awaiting, check_handler
+from onceq.client.loops import LOOK_S, OutageLog, consume
+from onceq.client.ordered import WAIT, ConsumerOptions, Failing, Turns, in_order
+from onceq.client.retry import Manager
 from onceq.partners.driving import drive_in_task
 
 
@@ -43,9 +42,9 @@ class Event:
 class Ending(Failing):
     """When workers end: when the application says so, or one of them has failed."""
 
-    def __init__(self, stop: Stop) -> None:
-        super().__init__(stop)
-        self._stop = stop
+    def __init__(self, stop: Stop | asyncio.Event) -> None:
+        self._stop = _waiting(stop)
+        super().__init__(self._stop)
 
     async def pause(self, seconds: float, /) -> bool:
         """Wait so long, or until the application says so; whether they end."""
@@ -76,11 +75,13 @@ class Workers:
             self._changed.set()
 
 
-async def work_off(qm: Manager, wish: Wish, handler: Callable[..., object], stop: Stop) -> int:
+async def work_off(
+    qm: Manager, wish: ConsumerOptions, handler: Callable[..., object], ends: Stop | asyncio.Event
+) -> int:
     """Let workers handle a queue until they are to stop; how many messages they have handled."""
     check_handler(handler, wish.given, tasks=True)
-    handler = awaiting(handler)
-    absence, breaker = Absence(wish.queue), Breaker(wish.queue, wish.pauses)
+    handler, stop = awaiting(handler), _waiting(ends)
+    absence, breaker = OutageLog(wish.queue), Breaker(wish.queue, wish.pauses)
     if wish.concurrency == 1:
         course = wish.course(absence, wish.timeout, breaker)
         return await drive_in_task(consume(qm, course, handler, stop, stop.pause))
@@ -103,6 +104,11 @@ async def work_off(qm: Manager, wish: Wish, handler: Callable[..., object], stop
     return await side_by_side([worker] * (wish.concurrency + 1), ending)
 
 
+def _waiting(stop: Stop | asyncio.Event) -> Stop:
+    """What workers wait for, of what the application gave or workers around these."""
+    return Event(stop) if isinstance(stop, asyncio.Event) else stop
+
+
 async def side_by_side(
     works: Sequence[Callable[[], Coroutine[Any, Any, int]]], ending: Ending
 ) -> int:
@@ -116,7 +122,7 @@ async def side_by_side(
     async def carry_out(work: Callable[[], Coroutine[Any, Any, int]]) -> None:
         try:
             done.append(await work())
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits
+        except Exception as error:  # noqa: BLE001 - raised by the one that waits
             ending.fail(error)
 
     async with asyncio.TaskGroup() as group:

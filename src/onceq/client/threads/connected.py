@@ -63,7 +63,7 @@ class Connected(StaysHere):
 
     @property
     def name(self) -> str:
-        """Computer name of the queue manager, as it stands in format names."""
+        """Computer name of the queue manager, as format names have it."""
         return self._state.name
 
     @property

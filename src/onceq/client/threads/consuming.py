@@ -1,20 +1,19 @@
-"""Working off a queue, message by message, from threads; how the loops go on is in ``loops``."""
+# Made from client/tasks/consuming.py by tools/faces.py: edit that, and run `make format`.
+"""Working off a queue, message by message; how the loops go on is in ``loops``."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, Unpack, overload
 
-from onceq.client import again
-from onceq.client.breaker import Pauses
-from onceq.client.handlers import check_handler
-from onceq.client.link import Link
-from onceq.client.loops import Course, finish, goes_on, stopped, take
-from onceq.client.ordered import Options, Order, Shared, Wish
+from onceq.client import retry
+from onceq.client.handlers import Pauses, check_handler
+from onceq.client.loops import ConsumerLoop, finish, goes_on, stopped, take
+from onceq.client.ordered import ConsumerOptions, Options, Order, Shared
 from onceq.client.pause import pause
 from onceq.client.stopping import asked_to_stop
 from onceq.client.threads.recovering import Recovering
@@ -48,9 +47,7 @@ class LoopOptions(Shared, total=False):
 class Consuming(Recovering):
     """Of ``QueueManager``."""
 
-    def __init__(self, connect: Callable[[], Link], *, again: bool) -> None:
-        super().__init__(connect, again=again)
-        self._consumers: list[tuple[Wish, Callable[..., object]]] = []
+    _consumers: tuple[tuple[ConsumerOptions, Callable[..., object]], ...] = ()
 
     def transaction(self) -> Transaction:
         """A unit of work: ``with qm.transaction() as tx``. Commits at the end, aborts on an
@@ -61,7 +58,7 @@ class Consuming(Recovering):
         self,
         work: Callable[[Transaction], T],
         *,
-        tries: int = again.TRIES,
+        tries: int = retry.TRIES,
         also: tuple[type[Exception], ...] = (),
     ) -> T:
         """Do a whole transaction, and do it again as long as that is safe and may help.
@@ -73,7 +70,8 @@ class Consuming(Recovering):
         leaves here. So what ``work`` does beside the transaction may be done several times.
 
         Where the answer to the commit is lost, its outcome is asked for: it is done again only if
-        it has certainly not happened.
+        it has certainly not happened. In ``onceq.aio`` ``work(tx)`` is awaited; cancelling undoes
+        the transaction.
 
         Args:
             work: Gets the transaction; it may also end it by itself.
@@ -89,7 +87,8 @@ class Consuming(Recovering):
             Retryable: The last try failed, too.
         """
         check_handler(work, 1, tasks=False)
-        found: T = drive(again.run(self, work, tries=tries, also=also, wait=pause))
+        doing = retry.run(self, work, tries=tries, also=also, wait=pause)
+        found: T = drive(doing)
         return found
 
     def messages(self, queue: str, *, timeout: float | None = 0.0) -> Iterator[Message]:
@@ -99,7 +98,8 @@ class Consuming(Recovering):
         after the removal is durable. If the loop ends before (an exception, ``break``, the death
         of this process), the message at hand goes back to its place, with its ``abort_count``
         raised; all others are in the queue anyway. This holds for every queue of this manager,
-        transactional or not.
+        transactional or not. In ``onceq.aio`` a loop that is left early gives the message back when
+        the event loop comes to it; ``contextlib.aclosing`` does so at once.
 
         For many at once: ``receive_many``, at once and for good; the one of ``transaction()``; or
         ``consume`` with ``batch``.
@@ -108,8 +108,9 @@ class Consuming(Recovering):
             ServiceNotAvailable: The manager was lost; the message at hand goes back.
             InDoubt: It is lost, and nobody can tell whether the message at hand is removed.
         """
-        for _, message in self.work(queue, timeout=timeout):
-            yield message
+        with contextlib.closing(self.work(queue, timeout=timeout)) as work:
+            for _, message in work:
+                yield message
 
     def work(
         self,
@@ -118,7 +119,7 @@ class Consuming(Recovering):
         timeout: float | None = None,
         limit: float | None = None,
         stop: threading.Event | None = None,
-    ) -> Iterator[tuple[Transaction, Message]]:
+    ) -> Generator[tuple[Transaction, Message], None]:
         """Hand out each message together with the transaction that holds it.
 
         What the body of the loop sends with ``tx`` is committed with the removal of the message
@@ -126,7 +127,7 @@ class Consuming(Recovering):
         is aborted; a poison policy of the queue counts that. The body may commit or abort itself.
 
         Args:
-            timeout: Seconds to wait for a message before the loop ends; None: for ever.
+            timeout: Seconds to wait for a message before the loop ends; None: without end.
             limit: Seconds that a body may take, as in ``consume``; None: as long as it needs.
             stop: Ends the loop before the next message once it is set (``onceq.stopping``).
 
@@ -134,7 +135,7 @@ class Consuming(Recovering):
             ServiceNotAvailable, InDoubt: As in ``messages``.
             SendFailed: A send of the body was refused; the transaction was undone.
         """
-        course = Course(queue, timeout, 1, stoppable=stop is not None, limit=limit)
+        course = ConsumerLoop(queue, timeout, 1, stoppable=stop is not None, limit=limit)
         tx = course.limited(self.transaction())
         while goes_on(tx, stop):
             now, tx = tx, course.limited(self.transaction())
@@ -195,14 +196,16 @@ class Consuming(Recovering):
         poison policy, that decides what becomes of the message, and the loop goes on. Without one a
         ``Retryable`` error is tried five times at most, and every other exception leaves here.
         While the queue manager is away this waits, and says so in the log, once; a call whose
-        commit did not happen is then repeated.
+        commit did not happen is then repeated. In ``onceq.aio`` handlers are awaited, ``database``
+        may be, and workers are tasks; cancelling undoes the calls that run.
 
         Args:
-            concurrency: So many calls at once, each in a thread of its own if it is more than 1.
-            batch: More than 1: so many at most in one call and one transaction (a ``Batch``).
+            concurrency: How many calls run at once; if more than 1, each in its own thread (in
+                ``onceq.aio``: task).
+            batch: More than 1: the most messages of one call and transaction (a ``Batch``).
             order: What several workers keep the order by: "stream" (messages from one queue
                 manager), or a function that gives the key of a message. Messages with one key are
-                handled one after another, as they stand in the queue; needs the right ``peek``.
+                handled one after another, in the order of the queue; needs the right ``peek``.
                 None: several workers keep no order. One worker always keeps all of it.
             database: Opens a connection, once for each worker and again after each failure; it is
                 enlisted in the transaction of each call, and is the handler's third argument. What
@@ -215,7 +218,7 @@ class Consuming(Recovering):
                 not count against the message. After any other three different messages that fail
                 in a row count; then none does until one is handled: one message at a time is
                 tried, with pauses that grow to a minute, and the log and ``consumers`` say so.
-            timeout: Seconds to wait for a message before the loop ends; None: for ever.
+            timeout: Seconds to wait for a message before the loop ends; None: without end.
             stop: Ends the loop before the next message once it is set; a call that runs is never
                 cut short. None: SIGTERM and Ctrl-C do that, if this is the main thread and the
                 application does not handle them by itself.
@@ -223,9 +226,10 @@ class Consuming(Recovering):
         Returns:
             How many messages were handled when ``stop`` was set or the time was over.
         """
-        wish = Wish(queue, timeout, concurrency, batch, order, database, limit, pauses)
-        with contextlib.nullcontext(stop) if stop is not None else asked_to_stop() as ending:
-            return work_off(self, wish, handler, ending)
+        wish = ConsumerOptions(queue, timeout, concurrency, batch, order, database, limit, pauses)
+        around = contextlib.nullcontext(stop) if stop is not None else asked_to_stop()
+        with around as event:
+            return work_off(self, wish, handler, event)
 
     @overload
     def consumer(self, queue: str, **options: Unpack[Shared]) -> Callable[[H], H]: ...
@@ -253,13 +257,13 @@ class Consuming(Recovering):
             queue, options: As in ``consume``: concurrency, batch, order and database.
 
         Returns:
-            A decorator, which gives the function back as it is.
+            A decorator, which returns the function unchanged.
         """
-        wish = Wish(queue, **options)
+        wish = ConsumerOptions(queue, **options)
 
         def decorate(handler: F) -> F:
             check_handler(handler, wish.given, tasks=False)
-            self._consumers.append((wish, handler))
+            self._consumers += ((wish, handler),)
             return handler
 
         return decorate
@@ -284,7 +288,8 @@ class Consuming(Recovering):
         ]
         if not works:
             raise InvalidParameter("there is nothing to serve; decorate functions with `consumer`")
-        with contextlib.nullcontext(stop) if stop is not None else asked_to_stop() as event:
+        around = contextlib.nullcontext(stop) if stop is not None else asked_to_stop()
+        with around as event:
             if len(works) == 1:
                 return works[0](event)
             ending = Ending(event)

@@ -1,4 +1,5 @@
-"""Dead letters and journal copies for threads; what is done is in ``client/letters``."""
+# Made from client/tasks/letters.py by tools/faces.py: edit that, and run `make format`.
+"""Dead letters and journal copies; what is done is in ``client/letters``."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
-"""The part of a queue manager for threads that only looks: a command that asks one thing, and ends,
-loads no more than this."""
+# Made from client/tasks/looking.py by tools/faces.py: edit that, and run `make format`.
+"""The part of a queue manager that only looks: a command that asks one thing loads no more than
+this."""
 
 from __future__ import annotations
 
 from onceq.client.binding import threads
-from onceq.client.plans import jobs as job_plans
 from onceq.client.plans import operate
 from onceq.client.plans import queues as admin
 from onceq.client.plans import rights as rights_plans
-from onceq.client.plans import tokens as token_plans
 from onceq.client.threads.connected import Connected
 
 
@@ -43,6 +42,6 @@ class Looking(Connected):
     rights = threads(rights_plans.rights)
     trail = threads(rights_plans.trail)
     trail_end = threads(rights_plans.trail_end)
-    tokens = threads(token_plans.tokens)
-    jobs = threads(job_plans.jobs)
-    job = threads(job_plans.job)
+    tokens = threads(rights_plans.tokens)
+    jobs = threads(admin.jobs)
+    job = threads(admin.job)

@@ -1,6 +1,8 @@
-"""Queue managers for threads: embedded in this process, or connected to a daemon.
+# Made from client/tasks/manager.py by tools/faces.py: edit that, and run `make format`.
+"""Queue managers: embedded in this process, or connected to a daemon.
 
-Every method may be called from any thread.
+Every method may be called from any thread. In ``onceq.aio`` an object belongs to the event loop
+that made it, and any number of its tasks may use it at once.
 """
 
 from __future__ import annotations
@@ -12,36 +14,31 @@ from collections.abc import Callable
 from typing import Unpack
 
 from onceq.client import backups, requesting
-from onceq.client.binding import threads
-from onceq.client.bodies import NOTHING, Body, Nothing
-from onceq.client.current import current
+from onceq.client.binding import current_transaction, threads
 from onceq.client.pause import pause
-from onceq.client.plans import cursors, handles, operate, tracking
-from onceq.client.plans import jobs as job_plans
-from onceq.client.plans import outcome as outcomes
+from onceq.client.plans import cursors, handles, operate, tracking, unit_of_work
 from onceq.client.plans import queues as admin
 from onceq.client.plans import receive as receiving
 from onceq.client.plans import rights as rights_plans
 from onceq.client.plans import send as sending
-from onceq.client.plans import tokens as token_plans
 from onceq.client.plans import xa as verbs
 from onceq.client.plans.tracking import Trail, given
-from onceq.client.properties import SendProperties
-from onceq.client.reports import BackupReport, Progress
-from onceq.client.threads.branches import Groups, Xa
-from onceq.client.threads.branches import branch as work_in
+from onceq.client.properties import NOTHING, Body, Nothing, SendProperties
+from onceq.client.results import BackupReport, Progress
 from onceq.client.threads.consuming import Consuming
 from onceq.client.threads.looking import Looking
 from onceq.client.threads.open_queue import Cursor, OpenQueue
 from onceq.client.threads.running import opening
-from onceq.client.threads.tracked import Tracked, following
+from onceq.client.threads.transaction import Groups, Tracked, Xa, following
+from onceq.client.threads.transaction import branch as work_in
 from onceq.errors import OnceqError
 from onceq.model.identity import MessageId
 from onceq.model.views.work import JobView
 
 
 class QueueManager(Consuming, Looking):
-    """A queue manager. Made by ``onceq.open`` and ``onceq.connect``; close it, or use ``with``."""
+    """A queue manager. Made by ``onceq.open`` and ``onceq.connect``; close it,
+    or use ``with``."""
 
     # ---- queues ---------------------------------------------------------------------------
 
@@ -68,7 +65,7 @@ class QueueManager(Consuming, Looking):
     peek_tops = threads(receiving.peek_tops)
     remove = threads(receiving.remove)
     move = threads(receiving.move)
-    outcome = threads(outcomes.outcome)
+    outcome = threads(unit_of_work.outcome)
     tracking_queue = threads(tracking.tracking_queue)
 
     def send_current(
@@ -82,11 +79,11 @@ class QueueManager(Consuming, Looking):
         Returns:
             Its identifier; None if it goes with the transaction's commit.
         """
-        tx = current(self)
+        tx = current_transaction(self)
         if tx is None:
             return self.send(destination, body, json=json, **properties)
-        tx.send(destination, body, json=json, **properties)
-        return None
+        # In a task the commit is refused as long as nobody has awaited this: see `counted`.
+        return tx.send(destination, body, json=json, **properties)  # type: ignore[no-any-return]
 
     def track(self, message: MessageId | str) -> Tracked:
         """Follow a message by its identifier, also one that another program has sent.
@@ -121,11 +118,11 @@ class QueueManager(Consuming, Looking):
     grant = threads(rights_plans.grant)
     revoke = threads(rights_plans.revoke)
     explain_right = threads(rights_plans.explain_right)
-    create_token = threads(token_plans.create_token)
-    revoke_token = threads(token_plans.revoke_token)
-    start_job = threads(job_plans.start_job)
-    job_destinations = threads(job_plans.job_destinations)
-    cancel_job = threads(job_plans.cancel_job)
+    create_token = threads(rights_plans.create_token)
+    revoke_token = threads(rights_plans.revoke_token)
+    start_job = threads(admin.start_job)
+    job_destinations = threads(admin.job_destinations)
+    cancel_job = threads(admin.cancel_job)
     management = threads(operate.management)
     create_list = threads(operate.create_list)
     add_to_list = threads(operate.add_to_list)
@@ -164,7 +161,7 @@ class QueueManager(Consuming, Looking):
             The job: ``state`` is done, cancelled or failed; or running, if the time is over.
         """
         until = math.inf if timeout is None else time.monotonic() + timeout
-        for wait_s in job_plans.pauses():
+        for wait_s in admin.pauses():
             found: JobView = self.job(number)
             if progress is not None:
                 progress(found)
@@ -182,7 +179,8 @@ class QueueManager(Consuming, Looking):
         Args:
             path: A directory that is empty or not there, on this computer.
             configuration: Copy ``onceq.toml``, too, in which passwords of databases may stand.
-            progress: Called now and then with the bytes that are copied, and those of all.
+            progress: Called now and then with the bytes that are copied, and those of all; for
+                ``onceq.aio`` in another thread, which copies them.
 
         Raises:
             ConfigurationError: The directory is not empty.

@@ -1,4 +1,5 @@
-"""Open queues and cursors for threads."""
+# Made from client/tasks/open_queue.py by tools/faces.py: edit that, and run `make format`.
+"""Open queues and cursors."""
 
 from __future__ import annotations
 
@@ -6,17 +7,16 @@ import contextlib
 from typing import Self, TypeVar, Unpack
 
 from onceq.client.binding import threads
-from onceq.client.bodies import NOTHING, Body, Nothing
-from onceq.client.owners import StaysHere
+from onceq.client.owners import StaysHere, after_call
 from onceq.client.plans import cursors, handles
 from onceq.client.plans.cursors import Place
 from onceq.client.plans.handles import Handle
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.send import send
-from onceq.client.properties import SendProperties
+from onceq.client.properties import NOTHING, Body, Nothing, SendProperties
 from onceq.client.threads.running import Pinned, Runner
 from onceq.client.threads.transaction import Transaction
-from onceq.errors import CallInCall, HandleLost, InvalidHandle, WrongProcess
+from onceq.errors import HandleLost, InvalidHandle, WrongProcess
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
 
@@ -89,14 +89,11 @@ class OpenQueue(StaysHere):
         """
         return Cursor(self, self._run(cursors.of_handle(self._state)), alone=alone)
 
+    @after_call
     def close(self) -> None:
         """Give the handle back; receives that wait through it end with OperationCancelled."""
         if self._on.alive:
-            try:
-                self._manager._run(handles.close(self._state), self._on)
-            except CallInCall:
-                self._manager._afterwards(self.close)
-                return
+            self._manager._run(handles.close(self._state), self._on)
         self._state.number = 0
 
 
@@ -109,6 +106,7 @@ class Cursor(StaysHere):
 
     def __init__(self, queue: OpenQueue, place: Place, *, alone: bool) -> None:
         self._queue = queue
+        self._manager = queue._manager
         self._state = place
         self._alone = alone
 
@@ -145,13 +143,10 @@ class Cursor(StaysHere):
             return transaction._run(self._state.taking(transaction._state, timeout))
         return self._run(self._state.looking("current", timeout, peek=False))
 
+    @after_call
     def close(self) -> None:
         """Give it back."""
-        try:
-            with contextlib.suppress(InvalidHandle, HandleLost, WrongProcess):
-                self._run(self._state.closing())
-        except CallInCall:
-            self._queue._manager._afterwards(self.close)
-            return
+        with contextlib.suppress(InvalidHandle, HandleLost, WrongProcess):
+            self._run(self._state.closing())
         if self._alone:
             self._queue.close()

@@ -14,9 +14,9 @@ from onceq.client.recovering import (
     ManagerResource,
     RecoveryThread,
 )
-from onceq.client.threads.branches import Branch, branch
 from onceq.client.threads.connected import Connected
 from onceq.client.threads.running import Home
+from onceq.client.threads.transaction import Branch, branch
 from onceq.errors import EnlistRefused
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid

@@ -1,5 +1,6 @@
-"""What objects for threads need of their queue manager: it carries plans out, on any connection
-or on one of theirs."""
+# Made from client/tasks/running.py by tools/faces.py: edit that, and run `make format`.
+"""What an object needs of its queue manager: it carries plans out, on any connection or on one
+that the object keeps."""
 
 from __future__ import annotations
 
@@ -29,9 +30,6 @@ class Runner(Protocol):
 
     def live(self) -> Link:
         """Its connection, made again if it broke."""
-
-    def _afterwards(self, do: Callable[[], object]) -> None:
-        """Do something when the call is over in the middle of which it was wanted."""
 
     def _run(self, plan: Plan[T], on: Pinned | None = None) -> T:
         """Carry a plan out: on this connection and no other; None: on any."""

@@ -1,26 +1,97 @@
-"""Transactions for threads: blocks, the connection that they belong to, and their partners."""
+# Made from client/tasks/transaction.py by tools/faces.py: edit that, and run `make format`.
+r"""Transactions: blocks, their connection and their partners; messages that are followed to their
+ends; branches of external transactions: the verbs of XA, and work in a branch.
+
+    with qm.branch(xid) as work:            # xa_start ... xa_end
+        work.send(r"private$\orders", b"17")
+    qm.xa.prepare(xid)
+    qm.xa.commit(xid)
+
+The verbs may be called on any connection, and after any restart. The return codes of XA are the
+``xa`` of the errors that they raise (``docs/reference/errors.md``), and ``Vote.READ_ONLY``.
+
+Many branches are committed as one, once, in a group; the sink of Spark is made of this:
+
+    attempt = qm.groups.attempt("nightly", 17)          # in each task
+    with qm.branch(attempt.branch("0")) as work:
+        work.send_many(r"private$\orders", bodies)
+        work.prepare()
+
+    qm.groups.commit("nightly", 17, xids)   # where it is known that all are done
+"""
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 from onceq.client import enlisting
-from onceq.client.binding import threads
-from onceq.client.current import Chain, entered, innermost, left
+from onceq.client.binding import Ambient, ThreadsFace, get_ambient, set_ambient, threads
 from onceq.client.enlisting import Partners
-from onceq.client.owners import StaysHere
-from onceq.client.plans import transaction
+from onceq.client.owners import StaysHere, after_call
+from onceq.client.plans import batch_commit, tracking, transaction, xa
 from onceq.client.plans.plan import DONE, Plan
+from onceq.client.plans.tracking import Trail
 from onceq.client.plans.unit_of_work import Unit
+from onceq.client.plans.xa import BranchUnit
 from onceq.client.results import MessageIds
-from onceq.client.threads.running import Home, Pinned
-from onceq.client.threads.tracked import following
-from onceq.errors import CallInCall
-from onceq.partners.driving import drive, in_threads
+from onceq.client.threads.running import Home, Pinned, Runner, opening
+from onceq.model.branch import Vote
+from onceq.model.identity import MessageId
+from onceq.model.xid import Xid
+from onceq.partners.driving import describe, drive, in_threads
 
+P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
+State = TypeVar("State", covariant=True)
+
+
+class Tracked:
+    """A message that is followed to its ends. Made by ``send_tracked`` and
+    ``QueueManager.track``; costs nothing when it is forgotten."""
+
+    def __init__(self, runner: Runner, trail: Trail) -> None:
+        self._runner = runner
+        self._state = trail
+
+    def _run(self, plan: Plan[T]) -> T:
+        """Carry a plan out (for the classes of this package)."""
+        return self._runner._run(plan)
+
+    @property
+    def id(self) -> MessageId:
+        """Of the message; raises TransactionOver before its commit, and after an abort."""
+        return self._state.id
+
+    @property
+    def destinations(self) -> tuple[str, ...]:
+        """Where its copies go; () if that was not known when this was made."""
+        return self._state.destinations
+
+    outcomes = threads(tracking.outcomes)
+    wait = threads(tracking.wait)
+
+
+class Following(ThreadsFace[State], Protocol[State]):
+    """What can send tracked messages."""
+
+    @property
+    def _manager(self) -> Runner:
+        """Asks for their ends, also when this is over."""
+
+
+def following(
+    operation: Callable[Concatenate[S, P], Plan[Trail]],
+) -> Callable[Concatenate[Following[S], P], Tracked]:
+    """A send that returns a ``Tracked``."""
+
+    def call(self: Following[S], /, *args: P.args, **kwargs: P.kwargs) -> Tracked:
+        return Tracked(self._manager, self._run(operation(self._state, *args, **kwargs)))
+
+    describe(call, operation, Tracked.__name__)
+    return call
 
 
 class Transaction(StaysHere):
@@ -39,13 +110,13 @@ class Transaction(StaysHere):
         self._manager = manager
         self._state = unit if unit is not None else Unit(manager._state)
         self._on = Pinned()
-        self._around: Chain = None
+        self._around: Ambient = None
         self._partners: Partners | None = None
         self.pending: list[str] = []
 
     def __enter__(self) -> Self:
-        self._around = innermost()
-        entered((self, self._manager, self._state, self._around))
+        self._around = get_ambient()
+        set_ambient((self, self._manager, self._state, self._around))
         return self
 
     def __exit__(
@@ -54,7 +125,7 @@ class Transaction(StaysHere):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        left(self._around)
+        set_ambient(self._around)
         if kind is not None or self._state.over:
             self._leave(error)
             return
@@ -116,15 +187,96 @@ class Transaction(StaysHere):
         return self._run(self._state.commit(retaining=retaining))
 
     abort = in_threads(enlisting.abort)
+    _leave = after_call(in_threads(enlisting.leave))
 
-    def _leave(self, error: BaseException | None = None) -> None:
-        """Undo what is open. A block may be left in the middle of another call, by the garbage
-        collector: then that call does it when it is over.
+
+class Branch(Transaction):
+    """Work in a branch. Made by ``QueueManager.branch``.
+
+    As a block it ends at the end of the block, and rolls back on an exception; it is then prepared
+    and decided by its coordinator, through ``QueueManager.xa`` or here.
+
+    Attributes:
+        xid: Its identifier.
+    """
+
+    _state: BranchUnit
+
+    def __init__(self, manager: Home, on: Pinned, unit: BranchUnit) -> None:
+        super().__init__(manager, unit)
+        self._on = on
+        self.xid = unit.xid
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        set_ambient(self._around)
+        if kind is None and not self._state.over:
+            self.end()
+        else:
+            self._leave()
+
+    end = threads(xa.end)
+    prepare = threads(BranchUnit.prepare)
+
+    def commit(self, *, retaining: bool = False) -> MessageIds:
+        """Commit it: in one phase, or, once it was prepared, as was decided."""
+        if self._state.vote is not Vote.PREPARED:
+            return super().commit(retaining=retaining)
+        self._manager._run(self._state.decide())
+        return MessageIds(self._manager._state.source)
+
+    def abort(self, why: str = "") -> None:
+        """Roll it back, prepared or not.
 
         Args:
-            error: What the block is left with.
+            why: Not kept: a branch ends by its coordinator's decision, which has no words.
         """
-        try:
-            drive(enlisting.leave(self, error))
-        except CallInCall:
-            self._manager._afterwards(partial(self._leave, error))
+        self._manager._run(self._state.abort())
+
+
+branch = opening(xa.branch, Branch)
+
+
+class Xa:
+    """The verbs of XA on branches of one queue manager, by their identifiers."""
+
+    def __init__(self, manager: Home) -> None:
+        self._manager = manager
+        self._state = manager._state
+
+    def _run(self, plan: Plan[T]) -> T:
+        """Carry a plan out (for the classes of this package)."""
+        return self._manager._run(plan)
+
+    def start(self, xid: Xid, *, join: bool = False, resume: bool = False) -> Branch:
+        """Begin to work in a branch; see ``QueueManager.branch``."""
+        return branch(self._manager, xid, join=join, resume=resume)
+
+    prepare = threads(xa.prepare)
+    commit = threads(xa.commit)
+    rollback = threads(xa.rollback)
+    recover = threads(xa.recover)
+    forget = threads(xa.forget)
+
+
+class Groups:
+    """Groups of one queue manager: many branches committed as one, once for each version. Made by
+    ``QueueManager.groups``."""
+
+    def __init__(self, manager: Runner) -> None:
+        self._manager = manager
+        self._state = manager._state
+
+    def _run(self, plan: Plan[T]) -> T:
+        """Carry a plan out (for the classes of this package)."""
+        return self._manager._run(plan)
+
+    attempt = threads(batch_commit.attempt)
+    commit = threads(batch_commit.commit)
+    rollback = threads(batch_commit.rollback)
+    list = threads(batch_commit.applications)
+    forget = threads(batch_commit.forget)

@@ -7,11 +7,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from onceq.client.again import Manager
-from onceq.client.breaker import Breaker
-from onceq.client.handlers import check_handler
-from onceq.client.loops import LOOK_S, Absence, consume
-from onceq.client.ordered import WAIT, Failing, Turns, Wish, in_order
+from onceq.client.handlers import Breaker, check_handler
+from onceq.client.loops import LOOK_S, OutageLog, consume
+from onceq.client.ordered import WAIT, ConsumerOptions, Failing, Turns, in_order
+from onceq.client.retry import Manager
 from onceq.partners.driving import drive
 
 JOIN_S = 0.5
@@ -62,10 +61,10 @@ class Workers:
                 self._changed.notify_all()
 
 
-def work_off(qm: Manager, wish: Wish, handler: Callable[..., object], stop: Stop) -> int:
+def work_off(qm: Manager, wish: ConsumerOptions, handler: Callable[..., object], stop: Stop) -> int:
     """Let workers handle a queue until they are to stop; how many messages they have handled."""
     check_handler(handler, wish.given, tasks=False)
-    absence, breaker = Absence(wish.queue), Breaker(wish.queue, wish.pauses)
+    absence, breaker = OutageLog(wish.queue), Breaker(wish.queue, wish.pauses)
     if wish.concurrency == 1:
         course = wish.course(absence, wish.timeout, breaker)
         return drive(consume(qm, course, handler, stop, stop.wait))
@@ -98,7 +97,7 @@ def side_by_side(works: Sequence[Callable[[], int]], ending: Ending) -> int:
     def carry_out(work: Callable[[], int]) -> None:
         try:
             done.append(work())
-        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised by the one that waits
             ending.fail(error)
 
     threads = [

@@ -41,7 +41,7 @@ from onceq.spark.error_codes import coded
 from onceq.spark.sink.rows import Piece
 
 if TYPE_CHECKING:
-    from onceq.client.threads.branches import Branch
+    from onceq.client.threads.transaction import Branch
 
 
 WRONG_S_MAX: Final = 3.0

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from onceq.client.opening import connect_for_job
 from onceq.client.pause import pause
-from onceq.client.plans import reading
+from onceq.client.plans import cursors
 from onceq.client.threads.manager import QueueManager
 from onceq.client.threads.open_queue import OpenQueue
 from onceq.errors import (
@@ -366,7 +366,7 @@ class Access:
         """Who has read a queue and removed what he had read."""
 
         def work(manager: QueueManager) -> list[ReaderView]:
-            return manager._run(reading.readers(manager._state, queue))
+            return manager._run(cursors.readers(manager._state, queue))
 
         return self._do(queue, work)
 
@@ -388,7 +388,7 @@ class Access:
             with manager.transaction() as tx:
                 for (queue, part), sight in zip(parts, sights, strict=True):
                     take = self._take(queue, part, reader)
-                    plan = reading.take(tx._state if sight.transactional else None, take)
+                    plan = cursors.take(tx._state if sight.transactional else None, take)
                     run = tx._run if sight.transactional else manager._run
                     found.append(run(plan))
             return found
@@ -406,7 +406,7 @@ class Access:
 def _renewed(manager: QueueManager, held: OpenQueue) -> bool:
     """Renew a hold; False: it is over. One without a lease ends with its connection alone."""
     try:
-        held._run(reading.renew(held._state, LEASE_MS))
+        held._run(cursors.renew(held._state, LEASE_MS))
     except (InvalidHandle, HandleLost):
         return False
     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceq.client.greetings import Greeting
+from onceq.client.link import Greeting
 from onceq.client.plans import operate, queues
 from onceq.client.plans.plan import Plan
 from onceq.client.session import Session

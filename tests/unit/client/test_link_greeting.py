@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.client.greetings import Greeting, greeting
+from onceq.client.link import Greeting, read_greeting
 from onceq.errors import MalformedPacket
 from onceq.model.limits import OUTCOME_AGE_S
 from onceq.wire.app import frames
@@ -17,14 +17,14 @@ def head(*fields: object) -> memoryview:
 
 
 def test_what_is_not_said_has_its_default() -> None:
-    said = greeting(head(1, "ALPHA", bytes(16), 77))
+    said = read_greeting(head(1, "ALPHA", bytes(16), 77))
     assert said == Greeting("ALPHA", bytes(16), 77, OUTCOME_AGE_S)
 
 
 def test_what_a_later_version_says_is_passed_over() -> None:
-    assert greeting(head(1, "A", bytes(16), 7, 1 << 20, 60, 9, "more")).outcome_age_s == 60
+    assert read_greeting(head(1, "A", bytes(16), 7, 1 << 20, 60, 9, "more")).outcome_age_s == 60
 
 
 def test_what_is_no_welcome_is_malformed() -> None:
     with pytest.raises(MalformedPacket):
-        greeting(head("no", "A"))
+        read_greeting(head("no", "A"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from onceq.client.key_order import AHEAD, KeyOrder, of_stream
+from onceq.client.ordered import AHEAD, KeyOrder, of_stream
 from tests.unit.client.placed import message
 
 

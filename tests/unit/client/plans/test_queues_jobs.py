@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import onceq
-from onceq.client.plans import jobs
+from onceq.client.plans import queues
 from onceq.client.session import Session
 from onceq.errors import AccessDenied, QueueNotFound
 from onceq.model import requests
@@ -51,5 +51,5 @@ def test_a_queue_that_may_not_be_seen_is_asked_once(
 ) -> None:
     failures = tuple(JobFailure(DEAD_XACT, lookup) for lookup in (1, 2, 3))
     script.will(requests.Receive.code, error)
-    assert script.run(jobs.job_destinations(session, JobView(failures=failures))) == [""] * 3
+    assert script.run(queues.job_destinations(session, JobView(failures=failures))) == [""] * 3
     assert script.kinds() == ["Receive"]

@@ -9,10 +9,10 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from onceq.client import again
-from onceq.client.again import Tries
-from onceq.client.current import innermost
+from onceq.client import retry
+from onceq.client.binding import get_ambient
 from onceq.client.link import Greeting, Link, Request
+from onceq.client.retry import Tries
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import (
@@ -94,7 +94,7 @@ def in_tasks(script: Script) -> Run:
 @pytest.fixture(params=[in_threads, in_tasks])
 def run(request: pytest.FixtureRequest, script: Script, monkeypatch: pytest.MonkeyPatch) -> Run:
     """``run`` of a queue manager of either face; it waits for nothing."""
-    monkeypatch.setattr(again, "AGAIN_S", (0.0,))
+    monkeypatch.setattr(retry, "AGAIN_S", (0.0,))
     made: Run = request.param(script)
     return made
 
@@ -237,7 +237,7 @@ def test_a_doubt_without_a_name_is_told() -> None:
     doubt = InDoubt("whether its row is there decides")
     tx = cast(Any, type("Tx", (), {"id": ""})())
     with pytest.raises(InDoubt) as caught:
-        next(again.settle(cast(Any, None), tx, doubt, cast(Any, None)))
+        next(retry.settle(cast(Any, None), tx, doubt, cast(Any, None)))
     assert caught.value is doubt
 
 
@@ -250,7 +250,7 @@ def test_the_transaction_is_the_current_one(run: Run, script: Script) -> None:
     seen: list[object] = []
 
     def work(tx: Any) -> None:
-        around = innermost()
+        around = get_ambient()
         assert around is not None
         seen.append(around[0] is tx)
 

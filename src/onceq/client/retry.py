@@ -16,13 +16,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
-from onceq.client.current import entered, innermost, left
+from onceq.client.binding import get_ambient, set_ambient
 from onceq.client.enlisting import AnyTransaction, leave
 from onceq.client.handlers import check_done
-from onceq.client.logs import log
-from onceq.client.plans.outcome import outcome
 from onceq.client.plans.plan import Plan
+from onceq.client.plans.unit_of_work import outcome
 from onceq.client.session import Session
+from onceq.client.stopping import log
 from onceq.errors import (
     InDoubt,
     InvalidParameter,
@@ -97,7 +97,7 @@ def run(
     """Do a whole transaction; see ``QueueManager.run``.
 
     Args:
-        wait: Waits so many seconds.
+        wait: Waits that number of seconds.
     """
     left = Tries(tries)
     failed: Exception | None
@@ -125,7 +125,7 @@ def safe(tx: Transaction, error: Exception, also: tuple[type[Exception], ...] = 
     """Whether a transaction that ended with an error may be done again: nothing of it happened."""
     if tx._state.decided:
         return False
-    # What has doomed it is the error of a send, which may have been raised as it is.
+    # What has doomed it is the error of a send, which may have been raised unchanged.
     doomed = tx._state.doomed is not None and isinstance(error, OnceqError)
     return doomed or isinstance(error, (Retryable, *also))
 
@@ -137,12 +137,12 @@ def gone(error: ServiceNotAvailable) -> bool:
 
 def inside(qm: Manager, tx: Transaction, work: Callable[..., object], *given: object) -> Calls[Any]:
     """Call that with a transaction and more, while that is the current one."""
-    around = innermost()
-    entered((tx, qm, tx._state, around))
+    around = get_ambient()
+    set_ambient((tx, qm, tx._state, around))
     try:
         return (yield partial(work, tx, *given))
     finally:
-        left(around)
+        set_ambient(around)
 
 
 def settle(
@@ -167,7 +167,7 @@ def settle(
                 raise doubt from None
             continue
         if tx._partners:
-            tx._manager.recover_soon()  # They are to hear of it, whatever it is.
+            tx._manager.recover_soon()  # They are to hear of it, committed or not.
         if became == "aborted":
             tx._state.lost()
             raise TransactionLost(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onceq.client import bodies
-from onceq.client.bodies import Body, parts, raw, run_of
+from onceq.client import properties
+from onceq.client.properties import Body, parts, raw, run_of
 from onceq.errors import BodyTooLarge, InvalidParameter
 from onceq.model.limits import PACKET_BYTES_MAX
 from onceq.model.run import Run
@@ -74,8 +74,8 @@ def test_parts_are_the_run_again(sizes: list[tuple[int, int]], with_own: bool) -
     run = run_of([bytes([n % 256]) * size for n, (size, _) in enumerate(sizes)])
     own = run_of([bytes([n % 256]) * size for n, (_, size) in enumerate(sizes)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bodies, "PART_BYTES_MAX", 40)
-        patch.setattr(bodies, "PART_MESSAGES_MAX", 5)
+        patch.setattr(properties, "PART_BYTES_MAX", 40)
+        patch.setattr(properties, "PART_MESSAGES_MAX", 5)
         found = list(parts(run, own if with_own else None))
     assert [body for part, _ in found for body in listed(part)] == listed(run)
     if with_own:

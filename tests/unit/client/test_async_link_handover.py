@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from onceq.client import stopping
-from onceq.client.handing import Handover, in_thread
+from onceq.client.async_link import Handover, in_thread
 
 WAIT_S = 20.0
 """Only a defect makes a test wait so long."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.client.plans.outcome import outcome
+from onceq.client.plans.unit_of_work import outcome
 from onceq.client.session import Session
 from onceq.errors import InvalidParameter
 from tests.unit.client.script import Script
