@@ -360,6 +360,7 @@ class Memories:
         for place in [p for p in left if p[:2] == (progress.source, progress.key)]:
             if place[2] >= stream:
                 del left[place]
+                self._claims.pop(place, None)
         return found
 
     def lost(self) -> None:
