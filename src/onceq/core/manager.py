@@ -68,11 +68,12 @@ from onceq.core.receive import (
 from onceq.core.restart import restart
 from onceq.core.rights import judge
 from onceq.core.state.live_bytes import Live
+from onceq.core.state.queue_tables import ACKS_OWED
 from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.state.records import Change, Relocated
 from onceq.core.state.replay import replay
 from onceq.core.state.snapshot import Snapshot
-from onceq.core.state.state import ACKS_OWED, State
+from onceq.core.state.state import State
 from onceq.core.step.counts import Counts
 from onceq.core.step.step import Step, Timer
 from onceq.core.transaction import (

@@ -11,7 +11,7 @@ import pytest
 from onceq.core.management import jobs, operations, rights
 from onceq.core.names import resolve
 from onceq.core.receive import cursors, handles, receive, subqueues
-from onceq.core.state import branch_table, group_table, makers, state
+from onceq.core.state import branch_table, group_table, makers, queue_tables
 from onceq.core.step import readers, units
 from onceq.core.step import shares as asked
 from onceq.core.transaction import groups, unit_of_work, xa_branch
@@ -71,7 +71,7 @@ PLANTED = (
                    "    by = f\"{step.who.get(owner)} {owner}\"\n    tx = Transaction("),
             FILLS),
     Planted("shares-a-deleted-queue-counts",
-            edited(state, "        self.makers.gone(queue)\n", ""), COUNTED),
+            edited(queue_tables, "        self.makers.gone(queue)\n", ""), COUNTED),
     Planted("shares-a-revoked-grant-counts",
             edited(policy, "        self._uncount(self._grants.pop(key_of_grant(grant)))\n",
                    "        del self._grants[key_of_grant(grant)]\n"), COUNTED),

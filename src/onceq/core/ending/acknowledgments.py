@@ -26,9 +26,9 @@ from onceq.core.names.resolve import destinations
 from onceq.core.peers.strangers import doubtful, known
 from onceq.core.state.live_bytes import Live
 from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.queue_tables import ACKS_OWED, DEFERRED_LANE
 from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.state.records import PUT_EXPRESS, Op, RangeChange
-from onceq.core.state.state import ACKS_OWED, DEFERRED_LANE
 from onceq.core.step.batches import Target
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.message_numbers import take_numbers

@@ -25,10 +25,11 @@ from onceq.core.inputs.damage import Spoiled
 from onceq.core.receive.receive_exact import held_by
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, REMOVED, PositionBlock
 from onceq.core.state.positions import Positions
+from onceq.core.state.queue_tables import ACKS_OWED, DAMAGED, title_of
 from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue, lookup_id
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import FoundDamaged
-from onceq.core.state.state import ACKS_OWED, DAMAGED, IN_DOUBT, title_of
+from onceq.core.state.state import IN_DOUBT
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_queue import start_if_possible

@@ -26,8 +26,8 @@ from onceq.core.names.resolve import (
     read_directory,
 )
 from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.queue_tables import ACKS_OWED
 from onceq.core.state.queues import OutgoingQueue, Queue
-from onceq.core.state.state import ACKS_OWED
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.names import Mode
 from onceq.core.step.step import Step

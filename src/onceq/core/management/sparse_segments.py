@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from onceq.core.state.live_bytes import Live
 from onceq.core.state.position_block import REMOVED, PositionBlock
-from onceq.core.state.state import DAMAGED, State
+from onceq.core.state.queue_tables import DAMAGED
+from onceq.core.state.state import State
 from onceq.model.limits import SPARSE_POSITIONS_MAX
 from onceq.model.run import LENGTH_TYPE, Extent, total_of
 

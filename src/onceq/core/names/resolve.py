@@ -11,14 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from onceq.core.state.proof_setups import MakerKnown
+from onceq.core.state.queue_tables import DEAD_LETTER, DEAD_XACT, JOURNAL
 from onceq.core.state.queues import OutgoingQueue, Queue
-from onceq.core.state.setups import AliasJoined, OutgoingOpened, OutgoingWanted
-from onceq.core.state.state import (
-    DEAD_LETTER,
-    DEAD_XACT,
-    JOURNAL,
-)
+from onceq.core.state.setups import AliasJoined, MakerKnown, OutgoingOpened, OutgoingWanted
 from onceq.core.step.batches import Target
 from onceq.core.step.names import Mode
 from onceq.core.step.shares import refusal
@@ -217,7 +212,7 @@ def outgoing_for(
         step.setup(
             OutgoingOpened(
                 number=state.next_number,
-                name=name,
+                name=str(name),
                 marked=True,
                 for_strangers=stranger,
                 homes=_homes(step, name, homes) if answer else None,

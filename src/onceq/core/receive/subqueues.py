@@ -16,9 +16,8 @@ from onceq.core.rights.demands import to_hold
 from onceq.core.rights.judge import may
 from onceq.core.rights.places import place_of
 from onceq.core.state.makers import is_counted
-from onceq.core.state.proof_setups import MakerKnown
 from onceq.core.state.queues import Queue
-from onceq.core.state.setups import SubqueueDropped, SubqueueMade
+from onceq.core.state.setups import MakerKnown, SubqueueDropped, SubqueueMade
 from onceq.core.step.shares import refusal
 from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources, InvalidParameter, QueueNotFound

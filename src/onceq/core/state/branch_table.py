@@ -25,9 +25,11 @@ from dataclasses import astuple, dataclass, field
 from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any, Final
 
+from onceq.core.state import setups
 from onceq.core.state.job_table import JobMark
 from onceq.core.state.readings import Read
 from onceq.core.state.seen_rows import SeenRows
+from onceq.core.state.setups import Setup
 from onceq.errors import DamagedRecord
 from onceq.model.branch import Phase
 from onceq.model.record import Record
@@ -349,6 +351,22 @@ class Branches:
         if marks.gtrid:
             self._decide(marks.gtrid, Decided(marks.partners, wall_s, marks.by))
 
+    def apply(self, setup: Setup) -> None:
+        """Apply a setup."""
+        match setup:
+            case setups.BranchForgotten(number):
+                self.drop(self.numbered(number))
+            case setups.DecisionCarriedOut(gtrid):
+                self.carried_out(gtrid)
+            case setups.RowsMarked(agent):
+                self.rows.marked(agent)
+            case setups.RowsFound(agent, noted):
+                self.rows.found(agent, noted=noted)
+            case setups.RowsMissing(agent, missing):
+                self.rows.miss(agent, missing=missing)
+            case setups.RowsForgotten(agent):
+                self.rows.forget(agent)
+
     def decide(self, numbers: Iterable[int], at_s: int, by: str) -> None:
         """Groups are committed: what anchors among these branches stand for is decided, too."""
         for number in numbers:
@@ -410,9 +428,7 @@ class Branches:
     def dump(self) -> dict[str, Any]:
         """Decisions, and the sizes of the branches whose bytes stand behind the tables."""
         return {
-            "decisions": [
-                [g.hex(), list(d.partners), d.at_s, d.by] for g, d in self.decisions.items()
-            ],
+            "decisions": [[gtrid, d.partners, d.at_s, d.by] for gtrid, d in self.decisions.items()],
             "rows": self.rows.dump(),
             "sizes": [sum(map(len, branch.encode())) for branch in self],
         }

@@ -94,8 +94,7 @@ class Outcomes:
 
     def dump(self) -> list[Any]:
         """For a checkpoint."""
-        sessions = [[s.hex(), last, f"{bits:x}", at] for s, (last, bits, at) in
-                    self._sessions.items()]  # fmt: skip
+        sessions = [[s, last, f"{bits:x}", at] for s, (last, bits, at) in self._sessions.items()]
         return [self.forgotten_s, sessions]
 
     def load(self, values: list[Any]) -> None:

@@ -10,12 +10,15 @@ Bounded by the damage of the disk: one entry for each run of neighbours. No remo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from onceq.core.state.rows import read_fields
+from onceq.core.state.setups import FoundDamaged
+from onceq.model.record import MutableRecord
 
-@dataclass(slots=True)
-class Damage:
+
+class Damage(MutableRecord):
     """Neighbouring messages that were set aside together.
 
     Attributes:
@@ -52,6 +55,13 @@ class Damages:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def apply(self, setup: FoundDamaged) -> None:
+        """Apply a setup."""
+        self.add(
+            setup.queue, setup.lookup, 1, first=0, bytes=setup.bytes, address=setup.address,
+            at_s=setup.at_s,
+        )  # fmt: skip
+
     def add(
         self, queue: str, lookup: int, count: int, *, first: int, bytes: int, address: int,
         at_s: int, reason: int = 0,
@@ -81,12 +91,12 @@ class Damages:
         del self._entries[number]
 
     def dump(self) -> dict[str, Any]:
-        """As JSON."""
+        """The member of a checkpoint, in which entries have names for their fields."""
         return {"next": self.next_number, "entries": [asdict(entry) for entry in self]}
 
     def load(self, values: dict[str, Any]) -> None:
-        """What ``dump`` gave."""
+        """Take the member of a checkpoint."""
         self.next_number = values.get("next", 1)
         for entry in values.get("entries", ()):
-            damage = Damage(**entry)
+            damage = read_fields(Damage, entry)
             self._entries[damage.number] = damage

@@ -11,19 +11,19 @@ Upholds: I22 (recovery counts what running has counted), I24 (a bounded number o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass
 from typing import Any, Final
 
+from onceq.core.state.rows import read_row, row_of
 from onceq.model.classes import MessageClass
 from onceq.model.limits import LATE_REFUSALS_KEPT
+from onceq.model.record import MutableRecord, Record
 
 OTHER: Final = 0
 """In place of classes that only another queue manager knows."""
 _KNOWN: Final = frozenset(map(int, MessageClass))
 
 
-@dataclass(slots=True)
-class EndingCount:
+class EndingCount(MutableRecord):
     """Messages that ended in one way.
 
     Attributes:
@@ -43,8 +43,7 @@ class EndingCount:
     late: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LateRefusal:
+class LateRefusal(Record, frozen=True):
     """A message that its receiver has refused when its sender had let go of it.
 
     Attributes:
@@ -117,15 +116,19 @@ class Endings:
             del self._rows[doubt, cause]
         self.note(reason, 0, 1, letters=int(letters[1]), at_s=at_s)
 
-    def dump(self) -> list[list[int]]:
-        """As a checkpoint has them."""
-        return [list(astuple(row)) for row in self]
+    def dump(self) -> list[list[Any]]:
+        """The rows of a checkpoint."""
+        return list(map(row_of, self))
 
     def dump_late(self) -> list[list[Any]]:
-        """As a checkpoint has those that were refused late."""
-        return [list(astuple(one)) for one in self.late]
+        """The rows of a checkpoint of what was refused late."""
+        return list(map(row_of, self.late))
 
     def load(self, rows: Iterable[list[Any]]) -> None:
-        """What ``dump`` gave; in older stores without the number of late ones."""
+        """Take the rows of a checkpoint; older ones do not count what was refused late."""
         for row in rows:
-            self._rows[row[0], row[1]] = EndingCount(*row)
+            self._rows[row[0], row[1]] = read_row(EndingCount, row)
+
+    def load_late(self, rows: Iterable[list[Any]]) -> None:
+        """Take the rows of what was refused late."""
+        self.late = [read_row(LateRefusal, row) for row in rows]

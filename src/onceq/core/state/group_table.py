@@ -10,15 +10,14 @@ Upholds: I2 (a group is all or nothing), I4 (a version once), I22.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
-from onceq.core.state.setups import GroupCommitted
+from onceq.core.state.setups import GroupCommitted, GroupForgotten
+from onceq.model.record import Record
 from onceq.model.shares import OwnerCounts
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Record, frozen=True):
     """The last group that an application has committed.
 
     Attributes:
@@ -65,6 +64,10 @@ class Groups:
     def get(self, app: str) -> Group | None:
         """What an application has committed last."""
         return self._last.get(app)
+
+    def apply(self, setup: GroupForgotten) -> None:
+        """Apply a setup."""
+        self.forget(setup.app)
 
     def committed(self, group: GroupCommitted, prepared: Iterable[int]) -> None:
         """A record says that a group is committed; these branches of it are still prepared."""

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue
+from onceq.core.state.rows import read_row, row_of
 from onceq.model.limits import BOUND_NAMES_MAX, OWNERS_MAX
+from onceq.model.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Record, frozen=True):
     """Who answers under a name.
 
     Attributes:
@@ -89,13 +89,13 @@ class Bindings:
                 del self._count[gone.guid]
 
     def dump(self) -> list[list[Any]]:
-        """For a checkpoint."""
-        return [[name, b.guid.hex(), b.since_s, b.by_hand] for name, b in self._names.items()]
+        """The rows of a checkpoint."""
+        return [[name, *row_of(binding)] for name, binding in self._names.items()]
 
-    def load(self, values: Iterable[tuple[str, str, int, bool]]) -> None:
-        """From a checkpoint."""
-        for name, guid, since_s, by_hand in values:
-            self.bind(name, Binding(bytes.fromhex(guid), since_s, by_hand))
+    def load(self, rows: Iterable[list[Any]]) -> None:
+        """Take the rows of a checkpoint."""
+        for name, *row in rows:
+            self.bind(name, read_row(Binding, row))
 
 
 def holders(outgoing: OutgoingQueue, now: bytes, counter: int | None = None) -> tuple[bytes, ...]:

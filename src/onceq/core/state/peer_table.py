@@ -10,13 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from onceq.core.state.rows import read_row, row_of
+from onceq.core.state.setups import ClockBelieved
 from onceq.core.state.turns import Turns
 from onceq.model.identification import ON_THIS_COMPUTER, Identification
+from onceq.model.record import Record
 from onceq.model.rights import Actor
 
 
-@dataclass(frozen=True, slots=True)
-class Reset:
+class Reset(Record, frozen=True):
     """An operator has set an incoming stream back: when, why, and from where."""
 
     at_s: int
@@ -25,8 +27,7 @@ class Reset:
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedClock:
+class AcceptedClock(Record, frozen=True):
     """An operator takes the streams of a manager that begin no later than ``until_s``."""
 
     until_s: int
@@ -49,18 +50,18 @@ class ClocksAhead:
         found = self._accepted.get(guid)
         return 0 if found is None else found.until_s
 
-    def accept(self, source: bytes, until_s: int, at_s: int, reason: str) -> None:
-        """A record says that streams up to a time are taken."""
-        self._accepted[source] = AcceptedClock(until_s, at_s, reason)
+    def apply(self, setup: ClockBelieved) -> None:
+        """Apply a setup."""
+        self._accepted[setup.source] = AcceptedClock(setup.until_s, setup.at_s, setup.reason)
 
     def dump(self) -> list[list[Any]]:
-        """For a checkpoint."""
-        return [[g.hex(), a.until_s, a.at_s, a.reason] for g, a in self._accepted.items()]
+        """The rows of a checkpoint."""
+        return [[guid, *row_of(clock)] for guid, clock in self._accepted.items()]
 
-    def load(self, values: Iterable[tuple[str, int, int, str]]) -> None:
-        """From a checkpoint."""
-        for guid, until_s, at_s, reason in values:
-            self._accepted[bytes.fromhex(guid)] = AcceptedClock(until_s, at_s, reason)
+    def load(self, rows: Iterable[list[Any]]) -> None:
+        """Take the rows of a checkpoint."""
+        for guid, *row in rows:
+            self._accepted[bytes.fromhex(guid)] = read_row(AcceptedClock, row)
 
 
 @dataclass(slots=True)

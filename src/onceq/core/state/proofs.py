@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from onceq.core.state.setups import AddressBound, PeerProven, Setup
+from onceq.model.identity import NO_GUID
 from onceq.model.limits import BOUND_NAMES_MAX
 
 PREFIX: Final = "address:"
@@ -47,6 +49,16 @@ class Proofs:
         """Whether no further one is remembered."""
         return len(self) >= BOUND_NAMES_MAX
 
+    def apply(self, setup: Setup) -> None:
+        """Apply a setup."""
+        match setup:
+            case PeerProven(guid):
+                self.prove(guid)
+            case AddressBound(address, guid) if guid == NO_GUID:
+                self.forget(address)
+            case AddressBound(address, guid):
+                self.bind(address, guid)
+
     def prove(self, guid: bytes) -> None:
         """A queue manager has shown its certificate."""
         self._proven[guid] = None
@@ -62,8 +74,8 @@ class Proofs:
     def dump(self) -> dict[str, Any]:
         """For a checkpoint."""
         return {
-            "proven": [guid.hex() for guid in self._proven],
-            "addresses": [[address, guid.hex()] for address, guid in self._addresses.items()],
+            "proven": list(self._proven),
+            "addresses": list(self._addresses.items()),
         }
 
     def load(self, values: Mapping[str, Any]) -> None:

@@ -17,7 +17,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from onceq.core.state.rows import read_row, row_of
+from onceq.core.state.setups import ReaderForgotten
 from onceq.model.limits import READERS_MAX
+from onceq.model.record import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +42,7 @@ class Read:
     who: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Record, frozen=True):
     """The last of a reader in one queue; see ``Read``.
 
     Attributes:
@@ -89,6 +91,10 @@ class Readings:
         if len(readers) > READERS_MAX:
             del readers[next(iter(readers))]
 
+    def apply(self, setup: ReaderForgotten) -> None:
+        """Apply a setup."""
+        self.forget(setup.queue, setup.reader)
+
     def forget(self, queue: int, reader: str) -> None:
         """A record says that a reader is forgotten."""
         readers = self._of.get(queue, {})
@@ -101,12 +107,10 @@ class Readings:
         self._of.pop(queue, None)
 
     def dump(self) -> list[list[Any]]:
-        """For a checkpoint."""
-        return [
-            [queue, reader, one.query, one.to, one.at_s, one.who] for queue, reader, one in self
-        ]
+        """The rows of a checkpoint."""
+        return [[queue, reader, *row_of(one)] for queue, reader, one in self]
 
-    def load(self, values: list[list[Any]]) -> None:
-        """From a checkpoint."""
-        for queue, reader, query, to, at_s, who in values:
-            self._of.setdefault(queue, {})[reader] = Reading(query, to, at_s, who)
+    def load(self, rows: list[list[Any]]) -> None:
+        """Take the rows of a checkpoint."""
+        for queue, reader, *row in rows:
+            self._of.setdefault(queue, {})[reader] = read_row(Reading, row)

@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from onceq.core.state.setups import ReceiptsTo
 from onceq.model.limits import STREAMS_MAX
 
 
@@ -28,6 +29,10 @@ class Receipts:
 
     def __len__(self) -> int:
         return len(self._names)
+
+    def apply(self, setup: ReceiptsTo) -> None:
+        """Apply a setup."""
+        self.learn(setup.source, setup.stream, setup.name, left=setup.left, queue=setup.queue)
 
     def learn(
         self, source: bytes, stream: int, name: str, *, left: int = 0, queue: str = ""
@@ -71,8 +76,7 @@ class Receipts:
     def dump(self) -> list[list[Any]]:
         """For a checkpoint, the one learned last at the end."""
         return [
-            [source.hex(), stream, name, queue]
-            for (source, stream), (name, queue) in self._names.items()
+            [source, stream, name, queue] for (source, stream), (name, queue) in self._names.items()
         ]
 
     def load(self, values: Iterable[Sequence[Any]]) -> None:

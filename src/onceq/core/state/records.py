@@ -21,7 +21,6 @@ from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from operator import attrgetter
 
-from onceq.core.state import proof_setups  # noqa: F401  # its records are known, too
 from onceq.core.state.branch_table import KIND_PREPARE, Branch, Marks, decode_branch, decode_marks
 from onceq.core.state.record_reader import HAS_MORE, NAMED, Reader
 from onceq.core.state.setups import KIND_SETUP, Setup, decode_setup

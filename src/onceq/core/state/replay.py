@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from onceq.core.state import snapshot
 from onceq.core.state.branch_table import Branch
 from onceq.core.state.records import Change, decode
-from onceq.core.state.setup_effects import apply_setup
 from onceq.core.state.setups import Setup
 from onceq.core.state.state import State
 from onceq.errors import DamagedRecord
@@ -38,7 +37,7 @@ def replay(
 def apply(state: State, record: tuple[Change, list[int]] | Setup | Branch, at: int) -> None:
     """Change a State as a record says; raises DamagedRecord where it does not fit."""
     if isinstance(record, Setup):
-        apply_setup(state, record)
+        state.apply_setup(record)
     elif isinstance(record, Branch):
         state.apply_branch(record, at)
     else:

@@ -23,15 +23,16 @@ Upholds: I21 (a database that was set back is recognised), I22.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass, field
 from typing import Any, Final
+
+from onceq.core.state.rows import read_row, row_of
+from onceq.model.record import MutableRecord, field
 
 _OLD_NUMBERS: Final = 4
 """Behind the first one, in checkpoints of versions that wrote no notes."""
 
 
-@dataclass(slots=True)
-class Rows:
+class Rows(MutableRecord):
     """Of one database.
 
     Attributes:
@@ -127,14 +128,15 @@ class SeenRows:
             self.set_back.discard(name)
 
     def dump(self) -> list[list[Any]]:
-        """For a checkpoint."""
-        return [[name, *astuple(rows)] for name, rows in self._by_name.items()]
+        """The rows of a checkpoint."""
+        return [[name, *row_of(rows)] for name, rows in self._by_name.items()]
 
-    def load(self, values: list[list[Any]]) -> None:
-        """From one; those of older versions have no lists or owners, and know of no note."""
-        for name, kept, *others in values:
+    def load(self, rows: list[list[Any]]) -> None:
+        """Take the rows of a checkpoint; those of older versions have no lists or owners, and know
+        of no note."""
+        for name, kept, *others in rows:
             if len(others) == _OLD_NUMBERS:
                 others.insert(0, False)
-            rows = self._by_name[name] = Rows(kept, *others)
-            if rows.missing:
+            found = self._by_name[name] = read_row(Rows, [kept, *others])
+            if found.missing:
                 self.set_back.add(name)

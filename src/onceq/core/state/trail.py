@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from onceq.core.state.setups import ActRepeated, Noted, Setup
 from onceq.model.act_chain import BEGIN, digest_act
 from onceq.model.limits import NOTICE_EVERY_S, TRAIL_MAX
 
@@ -83,6 +84,16 @@ class Trail:
     def __len__(self) -> int:
         return len(self._kept)
 
+    def apply(self, setup: Setup) -> None:
+        """Apply a setup."""
+        match setup:
+            case Noted():
+                s = setup
+                act = Act(s.number, s.at_s, s.who, s.where, s.what, s.about, s.result, s.before)
+                self.note(act)
+            case ActRepeated(number, at_s):
+                self.repeat(number, at_s)
+
     def note(self, act: Act) -> None:
         """A record says that something was done."""
         if act.before:
@@ -119,16 +130,14 @@ class Trail:
 
     def dump(self) -> list[list[Any]]:
         """The acts for a checkpoint."""
-        return [
-            [*act[:7], act.before.hex(), act.digest.hex(), act.times, act.last_s] for act in self
-        ]
+        return [list(act) for act in self]
 
     def dump_chain(self) -> list[Any]:
         """The rest for a checkpoint."""
-        return [self.next, self.head.hex(), self.broken]
+        return [self.next, self.head, self.broken]
 
-    def load(self, rows: list[list[Any]], chain: list[Any] | None = None) -> None:
-        """From a checkpoint; one of an older version has no digests."""
+    def load(self, rows: list[list[Any]]) -> None:
+        """Take the rows of a checkpoint; those of an older version have no digests."""
         for row in rows:
             before, digest, times, last_s = row[7:] or ("", "", 1, row[1])
             act = Act(*row[:7])._replace(
@@ -137,6 +146,9 @@ class Trail:
             )  # fmt: skip
             self._keep(act)
             self.next = act.number + 1
+
+    def load_chain(self, chain: list[Any] | None) -> None:
+        """Take the rest of a checkpoint; an older version has none."""
         if chain is not None:
             self.next, head, self.broken = chain
             self.head = bytes.fromhex(head)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from onceq.core.state.setups import HeadTold
 from onceq.model.limits import NOTICE_EVERY_S
 
 HEADS_MAX: Final = 8
@@ -43,6 +44,10 @@ class TrailHeads:
         heads = self._of.get(guid)
         return heads is not None and heads[-1][:2] == (number, digest)
 
+    def apply(self, setup: HeadTold) -> None:
+        """Apply a setup."""
+        self.told(setup.source, Head(setup.number, setup.digest, setup.at_s))
+
     def told(self, guid: bytes, head: Head) -> None:
         """A manager has told its end."""
         heads = self._of.setdefault(guid, [])
@@ -57,7 +62,7 @@ class TrailHeads:
     def dump(self) -> list[list[Any]]:
         """For a checkpoint."""
         return [
-            [guid.hex(), head.number, head.digest.hex(), head.at_s]
+            [guid, *head]
             for guid, heads in self for head in heads
         ]  # fmt: skip
 

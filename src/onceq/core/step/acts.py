@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from onceq.core.decision import TellAct
-from onceq.core.state.proof_setups import ActRepeated
-from onceq.core.state.setups import Noted
+from onceq.core.state.setups import ActRepeated, Noted
 from onceq.core.step.step import Step
 from onceq.model.act_chain import BEGIN
 from onceq.model.limits import TRAIL_CHARS_MAX

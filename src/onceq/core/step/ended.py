@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
+from onceq.core.state.queue_tables import DAMAGED
 from onceq.core.state.records import Op, RangeChange
-from onceq.core.state.state import DAMAGED
 from onceq.model.classes import MessageClass
 from onceq.model.record import Record
 

@@ -18,7 +18,6 @@ from onceq.core.state.branch_table import Branch
 from onceq.core.state.position_states import GIVES_BACK
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import Change
-from onceq.core.state.setup_effects import apply_setup
 from onceq.core.state.setups import Setup
 from onceq.core.state.state import State
 from onceq.core.step.counts import Counts
@@ -156,7 +155,7 @@ class Step:
     def setup(self, setup: Setup, *, forced: bool = True) -> None:
         """Put a rare change on record and apply it."""
         self._append(setup.encode(), 0, forced=forced)
-        apply_setup(self.state, setup)
+        self.state.apply_setup(setup)
 
     def _append(self, payload: bytes, head: int, *, forced: bool, held: bool = False) -> int:
         position = self.position

@@ -451,6 +451,6 @@ def test_a_job_of_an_older_version_goes_by_the_name() -> None:
     assert told.into == ()
     jobs = Jobs()
     row = [1, [], {"action": "move", "to": OTHER}, "", "", True, 1, 0, "running"]
-    jobs.load([[*row, 0, 0, 0, 0, 0, 0, 0, False, [], [], ""]], 2)
+    jobs.load([[*row, 0, 0, 0, 0, 0, 0, 0, False, [], [], ""]])
     (job,) = jobs
     assert (job.into, job.why) == ((), "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from onceq.core.inputs.inputs import SessionOpened
 from onceq.core.inputs.settings import TellDoors
 from onceq.core.state import trail_heads
+from onceq.core.state.rows import encode_rows
 from onceq.core.state.trail_heads import HEADS_MAX, Head, TrailHeads
 from onceq.model import requests
 from onceq.model.identification import Identification, Proof
@@ -65,5 +67,5 @@ def test_some_are_kept_of_each_and_what_comes_quickly_pushes_out_nothing(
         heads.told(guid, Head(1, DIGEST, 10 + at))
     assert [guid for guid, _ in heads] == [PEER, b"r" * 16]
     other = TrailHeads()
-    other.load(heads.dump())
+    other.load(json.loads(encode_rows(heads.dump())))
     assert list(other) == list(heads)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from onceq.core.decision import Handed
+from onceq.core.state.in_doubt_table import UNNAMED
 from onceq.core.state.snapshot import CHECKPOINT_VERSION_PLACES, snapshot
-from onceq.core.state.state import UNNAMED
 from onceq.model import requests
 from onceq.model.results import Sent
 from onceq.model.views.looks import JOB

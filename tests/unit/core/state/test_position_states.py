@@ -8,8 +8,9 @@ import pytest
 
 from onceq.core.state.position_block import AVAILABLE, AWAITING, KEPT, LOCKED, PURGING, REMOVED
 from onceq.core.state.position_states import GIVES_BACK, NAMES, TRANSITIONS
+from onceq.core.state.queue_tables import DEAD_LETTER, JOURNAL
 from onceq.core.state.records import Change, Op, RangeChange
-from onceq.core.state.state import DEAD_LETTER, JOURNAL, State
+from onceq.core.state.state import State
 from onceq.errors import DamagedRecord
 from onceq.model.manager_identity import Identity
 

@@ -8,6 +8,7 @@ import pytest
 
 from onceq.core.state import receipt_addresses
 from onceq.core.state.receipt_addresses import Receipts
+from onceq.core.state.rows import encode_rows
 
 A, B = b"A" * 16, b"B" * 16
 
@@ -31,7 +32,7 @@ def test_the_address_learned_last_is_known_after_a_checkpoint() -> None:
     made.learn(A, 1, "first")
     made.learn(A, 2, "second")
     made.learn(A, 1, "again")
-    again.load(json.loads(json.dumps(made.dump())))
+    again.load(json.loads(encode_rows(made.dump())))
     assert again.dump() == made.dump()
     assert again.of_source(A) == "again"
     assert again.of_source(B) is None

@@ -1,0 +1,380 @@
+"""The queues of a queue manager: how they are made and deleted, and what names lead to them.
+
+These are the tables of ``State`` that hold queues, subqueues and outgoing queues; records alone
+change them (``State.apply`` and ``State.apply_setup``).
+
+Upholds: I7 (the number of a queue is given once), I18 (no counter is given twice), I22.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from onceq.core.state import setups
+from onceq.core.state.in_doubt_table import DOUBTS_QUEUE, Doubts
+from onceq.core.state.live_bytes import Space
+from onceq.core.state.makers import Makers, is_counted
+from onceq.core.state.numbers import Numbers
+from onceq.core.state.position_block import KEPT, REMOVED
+from onceq.core.state.positions import Positions
+from onceq.core.state.queue_properties import journal_of
+from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
+from onceq.core.state.readings import Readings
+from onceq.core.state.setups import Setup
+from onceq.errors import DamagedRecord
+from onceq.model.names import FormatName, parse_format_name
+from onceq.model.policy import Policy
+from onceq.model.queue import QueueProperties
+
+DEAD_XACT, DEAD_LETTER, JOURNAL = 1, 2, 3
+ACKS_OWED = 5
+"""Hidden queue of messages that have ended and whose acknowledgment messages are still to be made:
+the core has their bytes only after the engine has read them
+(``core/ending/acknowledgments.py``)."""
+DEFERRED_LANE = 1
+"""Its lane of those whose administration queues nobody can find before the directory is read."""
+DAMAGED = 7
+"""Hidden queue of messages whose stored bytes are damaged (``core/management/damage.py``)."""
+JOURNAL_BIT = 1 << 31
+"""The journal of a queue has the number of the queue, and this bit."""
+DOUBTS_KEPT = DOUBTS_QUEUE
+"""Hidden queue of messages in doubt of which no dead letter was wanted: their senders asked to be
+told how they end (``core/transfer/in_doubt.py``)."""
+SYSTEM_QUEUES = {
+    DEAD_XACT: ("system$;deadxact", True),
+    DEAD_LETTER: ("system$;deadletter", False),
+    JOURNAL: ("system$;journal", False),
+}
+ORDER_QUEUE_NUMBER = 4
+FIRST_NUMBER = 16
+"""Smaller numbers are kept for queues that every manager has; 4 is the order queue."""
+
+
+class QueueTables:
+    """The queues, subqueues and outgoing queues of one manager."""
+
+    def __init__(self) -> None:
+        self.space = Space()
+        self.all_queues: dict[int, AnyQueue] = {}
+        self.queues: dict[str, Queue] = {}
+        self.public: dict[bytes, Queue] = {}
+        """By GUID."""
+        self.subqueues: dict[int, Queue] = {}
+        self.outgoing: dict[str, OutgoingQueue] = {}
+        self.queue_numbers, self.outgoing_numbers = Numbers(), Numbers()
+        """Of queues and subqueues, and of outgoing queues, for lists of them."""
+        self.aliases: dict[str, OutgoingQueue] = {}
+        """By key of a name: the outgoing queue of another name that it has joined (EOD-3)."""
+        self.bound: dict[str, dict[int, None]] = {}
+        """Numbers of the outgoing queues by the name under which their manager is bound."""
+        self.streams: dict[int, OutgoingQueue] = {}
+        self.drained: dict[int, int] = {}
+        """Of the last streams of which nothing is here any more: numbers of outgoing queues."""
+        self.answering: dict[int, None] = {}
+        """Numbers of the outgoing queues that exist only to answer strangers."""
+        self.homes_kept = False
+        """Whether an answer was ever opened for a sender that is not free
+        (``core/peers/homes.py``)."""
+        self.next_number = FIRST_NUMBER
+        self.first_place = 1
+        """Counters of local queues begin there, in what is made in this life."""
+        self.makers, self.readings, self.policy = Makers(), Readings(), Policy()
+        self.doubts = Doubts()
+        for number, (key, transactional) in SYSTEM_QUEUES.items():
+            made = QueueProperties(key, private=False, number=number, transactional=transactional)
+            queue = Queue(number, self.space, made, system=True)
+            self.all_queues[number] = self.queues[key] = queue
+            self.queue_numbers.add(number)
+        for number, name in ((ACKS_OWED, "owed"), (DOUBTS_KEPT, "doubts"), (DAMAGED, "damaged")):
+            properties = QueueProperties(name=f"system$;{name}", private=False, number=number)
+            self.all_queues[number] = Queue(number, self.space, properties, system=True)
+
+    # ---- setup records ------------------------------------------------------------------
+
+    def apply_to_queues(self, setup: Setup) -> None:
+        """Apply a setup about queues or outgoing queues."""
+        match setup:
+            case setups.QueueMade(properties):
+                self.make_queue(properties)
+            case setups.QueueSet(properties):
+                self._set_properties(properties)
+            case setups.QueueDropped(key):
+                self._drop_queue(key)
+            case setups.SubqueueMade(number, parent, name):
+                self.make_subqueue(number, parent, name)
+            case setups.SubqueueDropped(number):
+                self.drop_subqueue(number)
+            case setups.MakerKnown(number, who):
+                self.makers.made(self.all_queues[number], who)
+            case setups.FailureTold(places, why):
+                self.failed(places, why)
+            case setups.PlacesBegun(first):
+                self.begin_places(first)
+            case setups.SkippedBeforePlaces(lanes):
+                for number, index, counter in lanes:
+                    self.all_queues[number].lanes[index].skip_to(counter)
+            case setups.OutgoingOpened():
+                self._open_outgoing(setup)
+            case setups.OutgoingDropped(number):
+                self.drop_outgoing(number)
+            case setups.AliasJoined(number, name):
+                self.join_outgoing(number, name)
+            case setups.OfOutgoing(number):
+                self._apply_to_outgoing(setup, self.outgoing_numbered(number))
+            case _:
+                raise DamagedRecord(f"nothing applies {setup.verb!r}")
+
+    def _apply_to_outgoing(self, setup: setups.OfOutgoing, outgoing: OutgoingQueue) -> None:
+        match setup:
+            case setups.Left(_, lanes):
+                outgoing.left.update((int(lane), counter) for lane, counter in lanes)
+                outgoing.left_known = True
+            case setups.MayHaveLeftElsewhere(_, lanes):
+                outgoing.elsewhere.update((int(lane), counter) for lane, counter in lanes)
+            case setups.OutgoingHomes(_, homes):
+                outgoing.homes = None if homes is None else frozenset(homes)
+                outgoing.answers = self.homes_kept = True
+            case setups.OutgoingWanted(number, answers):
+                outgoing.for_strangers = False
+                if not answers:
+                    outgoing.homes = None
+                self.answering.pop(number, None)
+            case setups.Paused(_, since_s):
+                outgoing.paused_s = since_s
+            case setups.Fenced(_, stream):
+                outgoing.fence = stream
+            case setups.StreamMoved(_, stream, first, last):
+                self.move_stream(outgoing, stream, first, last)
+
+    def _set_properties(self, properties: QueueProperties) -> None:
+        queue = self.queues[queue_key_of(properties)]
+        if not properties.private:
+            self.public.pop(queue.properties.instance, None)
+            self.public[properties.instance] = queue
+        for each in (queue, *queue.subs.values()):
+            each.properties = properties
+        assert queue.journal is not None
+        queue.journal.properties = journal_of(properties)
+
+    def _drop_queue(self, key: str) -> None:
+        queue = self.queues.pop(key)
+        self.queue_numbers.drop(queue.number)
+        self.policy.forget_queue(key, queue.number)
+        if not queue.properties.private:
+            self.public.pop(queue.properties.instance, None)
+        for sub in list(queue.subs.values()):
+            self.drop_subqueue(sub.number)
+        assert queue.journal is not None
+        self.drop(queue.journal)
+        self.drop(queue)
+
+    def _open_outgoing(self, setup: setups.OutgoingOpened) -> None:
+        (name,) = parse_format_name(setup.name)
+        outgoing = self.make_outgoing(setup.number, name)
+        # One that an earlier version has opened left no mark of what it transmitted.
+        outgoing.left_known = setup.marked
+        if setup.for_strangers:
+            self.answers_only(outgoing)
+        if setup.homes is not None:
+            outgoing.homes = frozenset(setup.homes)
+            outgoing.answers = self.homes_kept = True
+
+    # ---- queues of this manager ---------------------------------------------------------
+
+    def make_queue(self, properties: QueueProperties) -> Queue:
+        """A queue as a record or a checkpoint describes it."""
+        queue = Queue(properties.number, self.space, properties)
+        queue.lanes.first = self.first_place
+        self.all_queues[queue.number] = queue
+        self.queues[queue_key_of(properties)] = queue
+        self.queue_numbers.add(queue.number)
+        if not properties.private:
+            self.public[properties.instance] = queue
+        self.next_number = max(self.next_number, queue.number + 1)
+        number = queue.number | JOURNAL_BIT
+        queue.journal = Queue(number, self.space, journal_of(properties), system=True)
+        queue.journal.lanes.first = self.first_place
+        self.all_queues[number] = queue.journal
+        return queue
+
+    def make_subqueue(self, number: int, parent: int, name: str) -> Queue:
+        """A subqueue as a record or a checkpoint describes it."""
+        above = self.all_queues[parent]
+        assert isinstance(above, Queue)
+        queue = Queue(number, self.space, above.properties, parent=above, sub=name)
+        queue.lanes.first = self.first_place
+        self.all_queues[number] = above.subs[name.casefold()] = self.subqueues[number] = queue
+        self.queue_numbers.add(number)
+        self.makers.subqueues += is_counted(name)
+        self.next_number = max(self.next_number, number + 1)
+        return queue
+
+    def drop_subqueue(self, number: int) -> None:
+        """Forget a subqueue, and what is in it."""
+        queue = self.subqueues.pop(number)
+        self.queue_numbers.drop(number)
+        assert queue.parent is not None
+        del queue.parent.subs[queue.sub.casefold()]
+        self.drop(queue)
+
+    def begin_places(self, first: int) -> None:
+        """No local queue gives a counter below this one any more."""
+        self.first_place = first
+        for queue in self.all_queues.values():
+            if isinstance(queue, Queue):
+                queue.lanes.skip_to(first)
+
+    def failed(self, places: Iterable[Sequence[int]], why: str) -> None:
+        """A receiver has said why it gives messages back, or refuses them.
+
+        Args:
+            places: Queue, lane, first counter and count.
+        """
+        for number, index, first, count in places:
+            queue = self.all_queues.get(number)
+            lane = queue.lanes[index] if queue is not None else None
+            for counter in range(first, first + count) if lane is not None else ():
+                if lane is not None and lane.state(counter) != REMOVED:
+                    lane.failures[counter] = (lane.failures.get(counter, (0, ""))[0], why)
+
+    # ---- outgoing queues ----------------------------------------------------------------
+
+    def make_outgoing(self, number: int, name: FormatName) -> OutgoingQueue:
+        """An outgoing queue as a record or a checkpoint describes it."""
+        # As records have it: who opened it may have written the name in other letters.
+        outgoing = OutgoingQueue(number, self.space, replace(name, text=str(name)))
+        self.all_queues[number] = self.outgoing[outgoing.key] = outgoing
+        self.outgoing_numbers.add(number)
+        if outgoing.bound_name:
+            self.bound.setdefault(outgoing.bound_name, {})[number] = None
+        self.next_number = max(self.next_number, number + 1)
+        return outgoing
+
+    def outgoing_numbered(self, number: int) -> OutgoingQueue:
+        """An outgoing queue that a record names."""
+        outgoing = self.all_queues[number]
+        assert isinstance(outgoing, OutgoingQueue)
+        return outgoing
+
+    def outgoing_under(self, name: str) -> Iterator[OutgoingQueue]:
+        """The outgoing queues that lead to a name under which a manager is bound."""
+        return map(self.outgoing_numbered, self.bound.get(name, ()))
+
+    def answers_only(self, outgoing: OutgoingQueue) -> None:
+        """An outgoing queue is there only to answer strangers."""
+        outgoing.for_strangers = True
+        self.answering[outgoing.number] = None
+
+    def join_outgoing(self, number: int, name: str) -> None:
+        """A name shares the outgoing queue of another from now on: nothing sent under either
+        overtakes the other, also when no directory can be asked any more."""
+        (element,) = parse_format_name(name)
+        outgoing = self.outgoing_numbered(number)
+        before = self.aliases.get(element.key())
+        if before is not None:
+            del before.also[element.key()]
+        self.aliases[element.key()] = outgoing
+        outgoing.also[element.key()] = name
+
+    def outgoing_of(self, key: str) -> OutgoingQueue | None:
+        """The outgoing queue that messages under a name have gone to; None: none was sent."""
+        return self.outgoing.get(key) or self.aliases.get(key)
+
+    def drop_outgoing(self, number: int) -> None:
+        """Forget an outgoing queue in which nothing is; what is sent there next opens another."""
+        outgoing = self.outgoing_numbered(number)
+        assert not len(outgoing), "only an empty outgoing queue goes"
+        for stream in (*outgoing.old, outgoing.stream):
+            self.streams.pop(stream, None)
+        del self.outgoing[outgoing.key]
+        self.outgoing_numbers.drop(number)
+        if outgoing.bound_name:
+            of_name = self.bound[outgoing.bound_name]
+            del of_name[number]
+            if not of_name:
+                del self.bound[outgoing.bound_name]
+        self.answering.pop(number, None)
+        for key in outgoing.also:
+            del self.aliases[key]
+        self.drop(outgoing)
+
+    def move_stream(self, outgoing: OutgoingQueue, stream: int, first: int, last: int) -> None:
+        """What waits from ``first`` to ``last`` goes on in another stream, with its own numbers;
+        streams that were begun behind it stay as they are."""
+        for s in list(outgoing.stretches_from(first - 1)):
+            if first - 1 <= s.base < last:
+                self.streams.pop(s.stream, None)
+                outgoing.old.drop(s.stream)
+        self.streams[stream] = outgoing
+        outgoing.moved_to, outgoing.fence = last, 0
+        if outgoing.base >= last:
+            outgoing.old.add(stream, first - 1)
+            return
+        if outgoing.base < first - 1:
+            outgoing.old.add(outgoing.stream, outgoing.base)
+        outgoing.stream, outgoing.base = stream, first - 1
+
+    # ---- what is in them ----------------------------------------------------------------
+
+    def take_out(self, queue: AnyQueue, index: int, first: int, count: int) -> None:
+        queue.lanes[index].remove(first, count)
+        if self.doubts.places:
+            self.doubts.forget(queue.number, index, first, count)
+        wanting = queue.wanting.get(index)
+        if wanting is None:
+            return
+        wanting.forget_before(queue.lanes[index].head)
+        if not wanting:
+            del queue.wanting[index]
+
+    def drop(self, queue: AnyQueue) -> None:
+        """Forget a queue and what is in it."""
+        for lane in queue.lanes.values():
+            for state in KEPT:
+                for first, count in list(lane.ranges(state, 0)):
+                    lane.remove(first, count)
+        del self.all_queues[queue.number]
+        self.makers.gone(queue)
+        self.readings.drop(queue.number)
+
+    def all_lanes(self) -> Iterator[tuple[AnyQueue, int, Positions]]:
+        """Every lane of every queue."""
+        for queue in self.all_queues.values():
+            for index, lane in queue.lanes.items():
+                yield queue, index, lane
+
+    def recount(self) -> dict[int, int]:
+        """Messages of each queue counted anew from the tables (I19)."""
+        return {
+            queue.number: sum(
+                count
+                for lane in queue.lanes.values()
+                for state in KEPT
+                for _, count in lane.ranges(state, 0)
+            )
+            for queue in self.all_queues.values()
+        }
+
+
+def title_of(queue: AnyQueue) -> str:
+    """What people call a queue or an outgoing queue."""
+    if isinstance(queue, OutgoingQueue):
+        return str(queue.name)
+    assert isinstance(queue, Queue)
+    if queue.number & JOURNAL_BIT:
+        return f"private$\\{queue.properties.name.removesuffix(';journal')};journal"
+    private = queue.properties.private and not queue.system
+    return f"private$\\{queue.title}" if private else queue.title
+
+
+def stream_key_of_number(number: int) -> str:
+    """Key of the streams to a private queue that is named by its number; 0 is of no queue, and
+    ``UNNAMED`` its key in older stores."""
+    return f"private#{number:08x}" if number else "private#0"
+
+
+def queue_key_of(properties: QueueProperties) -> str:
+    """How a manager finds a queue of its own: the case-folded path after the computer."""
+    name = properties.name.casefold()
+    return f"private$\\{name}" if properties.private else name
