@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onceq.core.state.setups import StorePutBack
-from onceq.core.step.identity_watch import Clash
+from onceq.core.step.sessions import Clash
 from onceq.model import requests
 from onceq.packet.arrived import ORDER_ACK, SETTLING
 from onceq.packet.batch import Batch

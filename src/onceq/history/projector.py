@@ -19,6 +19,7 @@ import numpy as np
 
 from onceq.core.state import snapshot
 from onceq.core.state.branch_table import Branch
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.state.positions import Positions
 from onceq.core.state.queue_tables import (
@@ -30,7 +31,7 @@ from onceq.core.state.queue_tables import (
     JOURNAL,
     JOURNAL_BIT,
 )
-from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, OutgoingQueue, Queue, lookup_id
+from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, Queue, lookup_id
 from onceq.core.state.records import (
     PUT_DEADLETTER,
     PUT_JOURNAL,
@@ -40,8 +41,8 @@ from onceq.core.state.records import (
     RangeChange,
     decode,
 )
-from onceq.core.state.replay import apply
 from onceq.core.state.setups import LifeBegun, Noted, Setup
+from onceq.core.state.snapshot import apply
 from onceq.core.state.state import State
 from onceq.errors import DamagedRecord, MalformedPacket
 from onceq.history.columns import ACT, Act, Start

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from onceq.core.state.audit_trail import Act, Trail
 from onceq.core.state.rows import encode_rows
-from onceq.core.state.trail import Act, Trail
 from onceq.errors import NoSpace, StorageFailure
 from onceq.model.act_chain import BEGIN
 from onceq.model.act_lines import read_line, split_lines

@@ -20,9 +20,9 @@ from typing import Final
 
 from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.state.queue_tables import ACKS_OWED, DOUBTS_KEPT, ORDER_QUEUE_NUMBER
-from onceq.core.state.queues import OutgoingQueue
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import (
     BranchForgotten,

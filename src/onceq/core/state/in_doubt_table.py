@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from onceq.core.state.queues import Progress
+from onceq.core.state.peer_table import Progress
 from onceq.core.state.records import PUT_FINAL
 from onceq.core.state.setups import StreamClaimed
 from onceq.model.limits import DOUBTS_MAX, LEFT_STREAMS_MAX, PASSED_RANGES_MAX

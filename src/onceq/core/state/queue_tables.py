@@ -1,31 +1,128 @@
-"""The queues of a queue manager: how they are made and deleted, and what names lead to them.
+"""The queues of a manager: how they are made and deleted, what leads to them, and who made them.
 
 These are the tables of ``State`` that hold queues, subqueues and outgoing queues; records alone
-change them (``State.apply`` and ``State.apply_setup``).
+change them (``State.apply`` and ``State.apply_setup``). The maker of a queue is noted when it is
+made and kept as long as the queue exists, whatever rights the maker has later; what the account
+that runs the queue manager has made is not noted.
 
-Upholds: I7 (the number of a queue is given once), I18 (no counter is given twice), I22.
+A message that moves between a queue and its subqueues keeps its packet, the second of its arrival,
+its lifetime (unless a poison policy sets it aside for people), and the senders that ask how it
+ends. It gets a new place, a new lookup identifier, one more in its count of moves, and a fresh
+abort count (Q-35, SND-22). Its earlier failures go with it. A delayed message that moves is not
+delayed any more, and that is not counted as a move.
+
+Upholds: I7 (the number of a queue is given once), I11 (the end of a moved message is still told),
+I18 (no counter is given twice), I22, I24 (shares of owners, ``model/shares.py``).
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from onceq.core.state import setups
+from onceq.core.state.client_memory import Readings
 from onceq.core.state.in_doubt_table import DOUBTS_QUEUE, Doubts
-from onceq.core.state.live_bytes import Space
-from onceq.core.state.makers import Makers, is_counted
-from onceq.core.state.numbers import Numbers
+from onceq.core.state.log_space import Space
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import KEPT, REMOVED
 from onceq.core.state.positions import Positions
-from onceq.core.state.queue_properties import journal_of
-from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
-from onceq.core.state.readings import Readings
+from onceq.core.state.queues import AnyQueue, Queue
+from onceq.core.state.records import SET_ASIDE, RangeChange
+from onceq.core.state.report_requests import ReportRequests
 from onceq.core.state.setups import Setup
 from onceq.errors import DamagedRecord
+from onceq.model.delayed import DELAYED
 from onceq.model.names import FormatName, parse_format_name
 from onceq.model.policy import Policy
 from onceq.model.queue import QueueProperties
+from onceq.model.shares import OwnerCounts, Thing
+from onceq.model.time import NEVER_S
+
+
+class Numbers:
+    """Numbers that rise."""
+
+    __slots__ = ("_all",)
+
+    def __init__(self) -> None:
+        self._all: list[int] = []
+
+    def add(self, number: int) -> None:
+        """One more, which is not there; most are greater than all others."""
+        if self._all and number < self._all[-1]:
+            insort(self._all, number)
+        else:
+            self._all.append(number)
+
+    def drop(self, number: int) -> None:
+        """One less, which is there."""
+        del self._all[bisect_left(self._all, number)]
+
+    def behind(self, number: int) -> list[int]:
+        """Those that are greater, the smallest first."""
+        return self._all[bisect_right(self._all, number) :]
+
+
+def thing_of(queue: AnyQueue) -> Thing:
+    """As what a queue is counted."""
+    if isinstance(queue, OutgoingQueue):
+        return Thing.OUTGOING
+    assert isinstance(queue, Queue)
+    return Thing.QUEUES if queue.parent is None else Thing.SUBQUEUES
+
+
+def is_counted(sub: str) -> bool:
+    """Whether a subqueue of that name is counted. The one for delayed messages is not: there is at
+    most one for each queue, and neither a commit nor an arrival may fail for it."""
+    return sub.casefold() != DELAYED
+
+
+class Makers:
+    """See the module."""
+
+    __slots__ = ("_of", "counts", "streams", "subqueues")
+
+    def __init__(self) -> None:
+        self._of: dict[int, str] = {}
+        """By number."""
+        self.subqueues = 0
+        """Subqueues that are counted, whoever has made them."""
+        self.streams = OwnerCounts()
+        """Incoming streams that are remembered, by the GUID, in hexadecimal, of their sender."""
+        self.counts = {
+            thing: OwnerCounts() for thing in (Thing.QUEUES, Thing.SUBQUEUES, Thing.OUTGOING)
+        }
+
+    def of(self, number: int) -> str:
+        """Who has made one; "": the account that runs the queue manager, or nobody knows."""
+        return self._of.get(number, "")
+
+    def made(self, queue: AnyQueue, who: str) -> None:
+        """Somebody has made it."""
+        if queue.number not in self._of:
+            self._of[queue.number] = who
+            self.counts[thing_of(queue)].add(who)
+
+    def owned(self, queue: Queue | None, number: int, who: str) -> None:
+        """Somebody owns a queue of that number, if it is there (0: older stores do not say which):
+        before makers were noted, that was who had made it."""
+        if queue is not None and number in (0, queue.number):
+            self.made(queue, who)
+
+    def gone(self, queue: AnyQueue) -> None:
+        """It is there no more."""
+        if isinstance(queue, Queue) and queue.parent is not None:
+            self.subqueues -= is_counted(queue.sub)
+        who = self._of.pop(queue.number, None)
+        if who is not None:
+            self.counts[thing_of(queue)].drop(who)
+
+    def dump(self) -> list[tuple[int, str]]:
+        """For a checkpoint: pairs of a number and its maker."""
+        return list(self._of.items())
+
 
 DEAD_XACT, DEAD_LETTER, JOURNAL = 1, 2, 3
 ACKS_OWED = 5
@@ -357,6 +454,51 @@ class QueueTables:
         }
 
 
+def carry_failures(lane: Positions, first: int, count: int, into: Positions, place: int) -> None:
+    """How often messages were received in vain, and why, goes with them to their new places."""
+    if not lane.aborts and not lane.failures:
+        return
+    for at in range(count):
+        aborts = lane.aborts.get(first + at, 0)
+        before, why = lane.failures.get(first + at, (0, ""))
+        if aborts or before or why:
+            into.failures[place + at] = (before + aborts, why)
+
+
+def shift(state: QueueTables, move: RangeChange, wall_s: int) -> None:
+    """Take a range out of one queue and put it behind what is in another."""
+    queue, target = state.all_queues[move.queue], state.all_queues[move.to]
+    lane, into = queue.lanes[move.lane], target.lanes[move.lane]
+    begin = into.next
+    for counter in range(move.first, move.first + move.count):
+        ((address, lengths, parts),) = lane.stored(counter, 1)
+        place = into.append(
+            address, lengths, arrived=lane.arrived(counter, 1)[0],
+            expires=NEVER_S if move.reason == SET_ASIDE else lane.expires(counter),
+            express=lane.is_express(counter), parts=parts,
+        )  # fmt: skip
+        # That its time has come is no move of anybody, and its count is not touched.
+        if lane.due is None or counter not in lane.due:
+            into.moved[place] = (lane.moved.get(counter, (0, 0))[0] + 1, wall_s)
+        elif counter in lane.moved:
+            into.moved[place] = lane.moved[counter]
+        reason = lane.classes.get(counter)
+        if reason is not None:
+            into.classes[place] = reason
+        if counter in lane.notes:
+            into.notes[place] = lane.notes[counter]
+        carry_failures(lane, counter, 1, into, place)
+    for w, start, size in queue.wants(move.lane).parts(move.first, move.count):
+        if w is not None:
+            at = start - w.first
+            told = replace(
+                w, first=begin + start - move.first, count=size, number=w.number + at,
+                message=w.message + at,
+            )  # fmt: skip
+            target.wanting.setdefault(move.lane, ReportRequests()).add(told)
+    state.take_out(queue, move.lane, move.first, move.count)
+
+
 def title_of(queue: AnyQueue) -> str:
     """What people call a queue or an outgoing queue."""
     if isinstance(queue, OutgoingQueue):
@@ -378,3 +520,10 @@ def queue_key_of(properties: QueueProperties) -> str:
     """How a manager finds a queue of its own: the case-folded path after the computer."""
     name = properties.name.casefold()
     return f"private$\\{name}" if properties.private else name
+
+
+def journal_of(properties: QueueProperties) -> QueueProperties:
+    """Properties of the journal of a queue: it keeps copies, and nothing is copied from it. Who
+    pauses the queue does not pause it."""
+    quota_kb = properties.journal_quota_kb
+    return replace(properties, journal=False, quota_kb=quota_kb, paused_since=0)

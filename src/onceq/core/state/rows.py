@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from enum import Enum
 from functools import cache
 from inspect import get_annotations
 from typing import Any, Final, TypeVar
 
-from msgspec import Struct, convert
-
-from onceq.model.record import names
+from onceq.model.queue import QueueProperties
+from onceq.model.record import Struct, convert, names
 
 T = TypeVar("T", bound=Struct)
 
@@ -61,3 +61,15 @@ def _bytes_fields(kind: type[Struct]) -> tuple[str, ...]:
     """The names of the fields that are bytes, which JSON has as hexadecimal digits."""
     hints = {name: hint for one in kind.__mro__ for name, hint in get_annotations(one).items()}
     return tuple(name for name in names(kind) if hints[name] in ("bytes", bytes))
+
+
+def restore_properties(values: dict[str, Any]) -> QueueProperties:
+    """Queue properties from their JSON form."""
+    guids = {name: bytes.fromhex(values[name]) for name in ("instance", "type")}
+    return QueueProperties(**{**values, **guids})
+
+
+def dump_properties(properties: QueueProperties) -> dict[str, Any]:
+    """Queue properties in JSON form."""
+    guids = {"instance": properties.instance.hex(), "type": properties.type.hex()}
+    return {f.name: getattr(properties, f.name) for f in fields(properties)} | guids

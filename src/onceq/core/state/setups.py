@@ -15,10 +15,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
-from msgspec import MsgspecError
-
-from onceq.core.state.queue_properties import dump_properties, restore_properties
-from onceq.core.state.rows import as_json, read_fields
+from onceq.core.state.rows import as_json, dump_properties, read_fields, restore_properties
 from onceq.errors import DamagedRecord, OnceqError
 from onceq.model.queue import QueueProperties
 from onceq.model.record import Record, names
@@ -68,7 +65,7 @@ def decode_setup(raw: bytes) -> Setup:
         case [str(verb), dict(values)] if verb in KINDS:
             try:
                 return KINDS[verb].of(values)
-            except (KeyError, TypeError, ValueError, MsgspecError, OnceqError) as error:
+            except (KeyError, TypeError, ValueError, OnceqError) as error:
                 raise DamagedRecord(f"a record of {verb!r} makes no sense: {error!r}") from None
         case [str(verb), dict()]:
             raise DamagedRecord(f"a record of unknown purpose {verb!r}")
@@ -140,7 +137,7 @@ class SubqueueDropped(Setup, frozen=True, tag="drop-subqueue"):
 
 
 class MakerKnown(Setup, frozen=True, tag="made-by"):
-    """Who has made a queue, a subqueue or an outgoing queue (``core/state/makers.py``)."""
+    """Who has made a queue, a subqueue or an outgoing queue (``core/state/queue_tables.py``)."""
 
     number: int
     who: str
@@ -488,7 +485,7 @@ class RightsGiven(Setup, frozen=True, tag="rights-given"):
 
 
 class Noted(Setup, frozen=True, tag="act"):
-    """An act of administration (``core/state/trail.py``).
+    """An act of administration (``core/state/audit_trail.py``).
 
     Attributes:
         since: Place of the first record of its decision: all from there was done at once; 0: none.

@@ -1,10 +1,12 @@
-"""The durable state as the bytes of a checkpoint, and back.
+"""The durable state as the bytes of a checkpoint, and back; with the records behind it, a recovery.
 
-A head in JSON holds everything that is rare; behind it stand the tables of all positions as they
+A head in JSON holds everything that is rare; behind it follow the tables of all positions as they
 are in memory, so that a million messages take some milliseconds and not some seconds. But the head
-has a row for each queue and stream, and, where each of a million messages has a class, or a sender
-that wants to know how it ends, for each of these. So a snapshot is taken first, and made into bytes
-later, beside the work of the manager: of each row is taken what can change.
+has a row for each queue and stream, and, where each of a million messages has a class or a sender
+that wants to know how it ends, for each of these. So a snapshot is taken first and made into bytes
+later, beside the work of the manager: it copies of each row what can change.
+
+Upholds: I22 (the same ``apply`` while running and at recovery).
 """
 
 from __future__ import annotations
@@ -17,16 +19,20 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
-from onceq.core.state.due_times import DueTimes
+from onceq.core.state.branch_table import Branch
 from onceq.core.state.in_doubt_table import UNNAMED
+from onceq.core.state.message_times import DueTimes
+from onceq.core.state.peer_table import Progress, Reset
 from onceq.core.state.position_block import PositionBlock
 from onceq.core.state.positions import Positions
-from onceq.core.state.queue_properties import dump_properties, restore_properties
-from onceq.core.state.queues import AnyQueue, Progress, Reset
+from onceq.core.state.queues import AnyQueue
+from onceq.core.state.records import Change, decode
 from onceq.core.state.report_requests import ReportRequest, ReportRequests
-from onceq.core.state.rows import encode_rows, read_row, row_of
+from onceq.core.state.rows import dump_properties, encode_rows, read_row, restore_properties, row_of
+from onceq.core.state.setups import Setup
 from onceq.core.state.state import State
 from onceq.errors import DamagedRecord
+from onceq.model.log import FRAME_HEADER
 from onceq.model.names import parse_format_name
 from onceq.model.rights import SharedRights
 from onceq.model.run import LENGTH_TYPE, Buffer
@@ -486,3 +492,35 @@ def _dump_wanting(w: ReportRequest) -> list[Any]:
 def _load_wanting(values: list[Any]) -> ReportRequest:
     first, count, source, *rest = values
     return ReportRequest(first, count, bytes.fromhex(source), *rest)
+
+
+def replay(
+    state: State, checkpoint: bytes | None, records: Iterable[tuple[int, memoryview]]
+) -> None:
+    """Load what is durable into a new State.
+
+    Args:
+        checkpoint: What ``snapshot`` gave, or None: the records are all that there ever were.
+        records: Position and payload of every record after it, in order.
+
+    Raises:
+        DamagedRecord: The records do not fit together.
+    """
+    if checkpoint is not None:
+        restore(state, checkpoint)
+    for at, payload in records:
+        apply(state, decode(payload, at + FRAME_HEADER), at)
+
+
+def apply(state: State, record: tuple[Change, list[int]] | Setup | Branch, at: int) -> None:
+    """Change a State as a record says; raises DamagedRecord where it does not fit."""
+    if isinstance(record, Setup):
+        state.apply_setup(record)
+    elif isinstance(record, Branch):
+        state.apply_branch(record, at)
+    else:
+        change, offsets = record
+        try:
+            state.apply(change, at, offsets)
+        except (AssertionError, KeyError, IndexError) as error:
+            raise DamagedRecord(f"the record at {at} does not fit: {error!r}") from error

@@ -15,22 +15,19 @@ from dataclasses import replace
 from typing import Final
 
 from onceq.core.state import setups
-from onceq.core.state.branch_table import Branch, Branches
-from onceq.core.state.commit_outcomes import Outcomes
-from onceq.core.state.damage_table import Damages
-from onceq.core.state.due_times import DueTimes
-from onceq.core.state.endings import LateRefusal
-from onceq.core.state.expiry_times import ExpiryTimes
-from onceq.core.state.group_table import Groups
+from onceq.core.state.audit_trail import Trail, TrailHeads
+from onceq.core.state.branch_table import Branch, Branches, Groups
+from onceq.core.state.client_memory import Outcomes
 from onceq.core.state.in_doubt_table import UNNAMED, Doubt, Doubts, Memories
 from onceq.core.state.job_table import Jobs
 from onceq.core.state.life_table import Lives
-from onceq.core.state.name_bindings import Binding, Bindings, hand_over, holders
-from onceq.core.state.peer_table import ClocksAhead, Progress, Reset
+from onceq.core.state.log_space import Damages
+from onceq.core.state.message_times import DueTimes, ExpiryTimes
+from onceq.core.state.outgoing_queues import LateRefusal, OutgoingQueue
+from onceq.core.state.peer_bindings import Binding, Bindings, Proofs, hand_over, holders
+from onceq.core.state.peer_table import ClocksAhead, Progress, Receipts, Reset
 from onceq.core.state.position_block import AVAILABLE, AWAITING, REMOVED
-from onceq.core.state.position_states import TRANSITIONS, concerned
 from onceq.core.state.positions import Positions
-from onceq.core.state.proofs import Proofs
 from onceq.core.state.queue_tables import (
     ACKS_OWED,
     DAMAGED,
@@ -38,10 +35,11 @@ from onceq.core.state.queue_tables import (
     DOUBTS_KEPT,
     JOURNAL,
     QueueTables,
+    carry_failures,
+    shift,
     title_of,
 )
-from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, OutgoingQueue, lookup_id
-from onceq.core.state.receipt_addresses import Receipts
+from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, lookup_id
 from onceq.core.state.records import (
     PUT_ACKS,
     PUT_DEADLETTER,
@@ -60,9 +58,7 @@ from onceq.core.state.records import (
 from onceq.core.state.report_requests import ReportRequest, ReportRequests
 from onceq.core.state.rows import row_of
 from onceq.core.state.setups import Setup
-from onceq.core.state.subqueue_moves import carry_failures, shift
-from onceq.core.state.trail import Trail
-from onceq.core.state.trail_heads import TrailHeads
+from onceq.core.state.transition_tables import TRANSITIONS, concerned
 from onceq.errors import DamagedRecord
 from onceq.model.classes import MessageClass
 from onceq.model.limits import (

@@ -24,8 +24,7 @@ from onceq.core.send.quota import computer_full, over_quota, queue_full
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.queue_tables import DEAD_XACT
 from onceq.core.state.queues import Queue
-from onceq.core.step.shares import answered, refusal
-from onceq.core.step.step import Step
+from onceq.core.step.step import Step, answered, refusal
 from onceq.errors import InsufficientResources, OnceqError
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.queue_tables import ACKS_OWED, DEAD_XACT, JOURNAL
-from onceq.core.state.queues import OutgoingQueue
 from onceq.core.state.records import decode
 from onceq.core.state.setups import Setup
 from onceq.core.state.snapshot import restore, snapshot

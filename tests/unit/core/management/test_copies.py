@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from onceq.core.decision import Notice
-from onceq.core.inputs.backup import PutBack
+from onceq.core.inputs.inputs import PutBack
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.queue_tables import ACKS_OWED

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core.inputs.directory import DirectoryChanged
-from onceq.core.inputs.inputs import OwnerCame, Space
+from onceq.core.inputs.inputs import DirectoryChanged, OwnerCame, Space
 from onceq.core.inputs.jobs import JobBatch, JobDeed, JobFailed, NextJob
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES

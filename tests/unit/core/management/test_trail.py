@@ -11,10 +11,10 @@ from onceq.core.decision import Answer, TellAct
 from onceq.core.inputs.inputs import OwnerCame, Witnessed
 from onceq.core.management.trail import TABLE, UNNOTED
 from onceq.core.rights.demands import demands
+from onceq.core.state.audit_trail import Act, Trail
 from onceq.core.state.records import decode
 from onceq.core.state.rows import encode_rows
 from onceq.core.state.setups import Noted
-from onceq.core.state.trail import Act, Trail
 from onceq.errors import InvalidParameter, OnceqError
 from onceq.model import requests
 from onceq.model.act_chain import BEGIN, digest_act

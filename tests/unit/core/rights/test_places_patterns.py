@@ -9,8 +9,7 @@ import shlex
 
 import pytest
 
-from onceq.core.inputs.directory import RightsRead
-from onceq.core.inputs.inputs import OwnerCame
+from onceq.core.inputs.inputs import OwnerCame, RightsRead
 from onceq.core.state.setups import RightsGiven, RightsTaken
 from onceq.core.state.snapshot import restore
 from onceq.core.state.state import State

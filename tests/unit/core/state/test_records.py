@@ -20,8 +20,8 @@ from onceq.core.state.branch_table import (
     decode_branch,
     decode_marks,
 )
+from onceq.core.state.client_memory import Read
 from onceq.core.state.job_table import Failed, JobMark
-from onceq.core.state.readings import Read
 from onceq.core.state.records import (
     Advance,
     Change,
