@@ -15,10 +15,10 @@ from itertools import pairwise
 from typing import Final
 
 import docs_rules
-from onceq.core.state import position_states
-from onceq.core.state.link_states import LINKS, Link, LinkEvent
+from onceq.core.state import transition_tables
 from onceq.core.state.position_block import AVAILABLE, REMOVED
 from onceq.core.state.records import Op
+from onceq.core.state.transition_tables import LINKS, Link, LinkEvent
 from onceq.core.transaction.branch_phases import OVER, PHASES, Verb
 from onceq.core.transfer import incoming_states
 from onceq.core.transfer.incoming_states import StreamState
@@ -148,10 +148,10 @@ def members(kind: type) -> dict[str, str]:
 
 def position() -> Machine:
     """The states of a position."""
-    name, said = position_states.NAMES, members(Op)
+    name, said = transition_tables.NAMES, members(Op)
     edges = [Edge(BEGIN, "put, or moved here", name[AVAILABLE])]
     rows = []
-    for number, transition in position_states.TRANSITIONS.items():
+    for number, transition in transition_tables.TRANSITIONS.items():
         op = Op(number)
         edges += [Edge(name[a], op.name, name[b]) for a, b in transition.moves]
         leads = "; ".join(f"{name[a]} to {name[b]}" for a, b in transition.moves)
@@ -164,7 +164,7 @@ def position() -> Machine:
     return Machine(
         "position",
         "A message in a queue",
-        "core/state/position_states.py",
+        "core/state/transition_tables.py",
         "A position is the place of one message in one queue. A record names an operation and a "
         "range of positions; the table says what the operation does to each. All states are "
         "durable, but what was locked by a transaction that is not prepared is given back at a "
@@ -264,7 +264,7 @@ def link() -> Machine:
     return Machine(
         "link",
         "An outgoing queue and its link",
-        "core/state/link_states.py",
+        "core/state/transition_tables.py",
         "An outgoing queue outlives every session. What it knows of one is in five states. None "
         "of them is durable: after a start there is no link, and one is made if messages wait.",
         "The link of an outgoing queue: none, connecting, connected, closing, and put off until "

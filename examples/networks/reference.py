@@ -15,7 +15,7 @@ from typing import Any, Final
 from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
-from onceq.core.state.state import DEAD_XACT
+from onceq.core.state.queue_tables import DEAD_XACT
 from onceq.core.step.early_runs import EarlyRuns, Key
 from onceq.model import requests
 from onceq.model.identity import guid_bytes

@@ -11,7 +11,7 @@ from dataclasses import replace
 from onceq.core.decision import Decision
 from onceq.core.inputs.inputs import Input, SessionOpened
 from onceq.core.manager import Manager
-from onceq.core.state.queues import OutgoingQueue
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.model.identification import Identification, Proof
 from onceq.model.identity import guid_text
 from onceq.model.rights import Actor, ActorKind

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.state.setup_effects import apply_setup
 from onceq.core.state.setups import StorePutBack
-from onceq.core.step.identity_watch import Clash
+from onceq.core.step.sessions import Clash
 from onceq.model import requests
 from onceq.packet.arrived import ORDER_ACK, SETTLING
 from onceq.packet.batch import Batch
@@ -229,7 +228,7 @@ def test_a_receiver_restored_from_a_backup_does_not_say_what_it_cannot_know(worl
     b = world["B"]
     assert b.engine is not None
     step = b.engine.manager._step
-    apply_setup(step.state, StorePutBack(at_s=9, taken_s=5, position=0))
+    step.state.apply_setup(StorePutBack(at_s=9, taken_s=5, position=0))
     world.mend("A", "B")
     world.run(60)
     assert set(dead(world["A"]).values()) == {IN_DOUBT}

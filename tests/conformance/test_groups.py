@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core.state.group_table import Group, Groups
+from onceq.core.state.branch_table import Group, Groups
 from onceq.core.state.setups import GroupCommitted
 from onceq.core.transaction import groups
 from onceq.errors import (

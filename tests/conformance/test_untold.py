@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from onceq.client.why import why
-from onceq.core.inputs.backup import PutBack
+from onceq.core.inputs.inputs import PutBack
 from onceq.core.peers import refusals
 from onceq.core.peers.undone_restores import CAME
 from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core.state.group_table import Groups
+from onceq.core.state.branch_table import Groups
 from onceq.core.step.step import Step
 from onceq.core.transaction import groups
 from onceq.model.requests import CommitGroup

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from onceq import exposition
 from onceq.core.inputs import inputs
-from onceq.core.inputs.settings import TellDoors
+from onceq.core.inputs.inputs import TellDoors
 from onceq.model import requests
 from onceq.model.message import Journal, Properties
 from onceq.model.queue import QUOTA_UNLIMITED_KB, QueueProperties

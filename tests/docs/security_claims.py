@@ -61,17 +61,17 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     "A queue manager that once showed a certificate, got one here, or has its own right is "
     "accepted only over TLS.": (
         "daemon/test_other_names.py::test_a_plain_host_is_no_member",
-        "unit/core/state/test_proofs.py::test_so_is_one_with_a_certificate_of_ours_or_a_right_of_its_own",
-        "unit/core/state/test_proofs.py::test_one_that_has_proven_itself_is_believed_with_a_certificate_alone",
+        "unit/core/state/test_peer_bindings_proofs.py::test_so_is_one_with_a_certificate_of_ours_or_a_right_of_its_own",
+        "unit/core/state/test_peer_bindings_proofs.py::test_one_that_has_proven_itself_is_believed_with_a_certificate_alone",
         "matrix/test_peers.py::test_a_plain_host_is_nobody_else",
     ),
     "No member answers under another member's name, before first contact or later: "
     "where there is an identity the certificate is for the name that was asked for, "
     "and a name stays with its queue manager until an operator says otherwise.": (
         "daemon/test_other_names.py::test_a_member_gets_nothing_under_another_name",
-        "unit/core/state/test_proofs.py::test_a_name_stays_with_its_queue_manager_until_an_operator_says_otherwise",
+        "unit/core/state/test_peer_bindings_proofs.py::test_a_name_stays_with_its_queue_manager_until_an_operator_says_otherwise",
         "matrix/test_answers.py::test_what_becomes_of_who_answers",
-        "unit/core/state/test_proofs.py::test_a_member_answers_under_its_own_name_alone",
+        "unit/core/state/test_peer_bindings_proofs.py::test_a_member_answers_under_its_own_name_alone",
     ),
     "Without an identity nothing listens for other computers, except for the addresses in "
     "`plain_peers` (never for applications), and for HTTPS and metrics with their own certificate "
@@ -249,15 +249,15 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     "outgoing queues, grants, running jobs, queues held open, cursors, waiting receives, "
     "transactions, branches, decisions, names of applications and streams each has a share, and "
     "there is a reserve for administrators.": (
-        "unit/core/step/test_shares.py::test_one_fills_and_another_works",
+        "unit/core/step/test_step_shares.py::test_one_fills_and_another_works",
         "property/test_shares.py::test_what_is_counted_is_what_is_there",
         "daemon/test_shares.py::test_one_account_fills_and_another_works",
     ),
     "Very many names together fill what all share, but for what is kept for administrators.": (
-        "unit/core/step/test_shares.py::test_one_fills_and_another_works",
+        "unit/core/step/test_step_shares.py::test_one_fills_and_another_works",
     ),
     "Each new one finds half of what is left at most (shares).": (
-        "unit/core/step/test_shares.py::test_one_fills_and_another_works",
+        "unit/core/step/test_step_shares.py::test_one_fills_and_another_works",
     ),
     "Half requests do not keep others from the console.": (
         "unit/console/test_connection.py::test_those_that_have_said_nothing_whole_are_few",
@@ -330,7 +330,7 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "The address is the queue manager that it first says to be; of two plain "
     "addresses one can claim to be the other, unless `plain_peers` names their GUIDs.": (
-        "unit/core/state/test_proofs.py::test_an_address_is_the_queue_manager_that_it_first_said",
+        "unit/core/state/test_peer_bindings_proofs.py::test_an_address_is_the_queue_manager_that_it_first_said",
         "unit/model/test_identification.py::test_an_address_is_one_queue_manager",
         "matrix/test_peers.py::test_a_plain_host_is_nobody_else",
     ),

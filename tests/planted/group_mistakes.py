@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.state.group_table import Groups
+from onceq.core.state.branch_table import Groups
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.core.transaction import groups

@@ -61,7 +61,8 @@ JOB_MISTAKES: dict[str, Mistake] = {
         "I22", "I26",
     ),
     "jobs are forgotten in a checkpoint": _one(
-        edited(snapshot, '        ("jobs", state.jobs.dump(), list),\n', ""), DAMAGED
+        edited(snapshot, "        members.append((",
+               '        name != "jobs" and members.append(('), DAMAGED
     ),
     "a job counts what was gone as done": _one(
         edited(core, "item.looked, len(sent),\n", "item.looked, len(item.deeds),\n"), "I22"

@@ -36,8 +36,9 @@ from onceq.core.ending.table import Ending
 from onceq.core.manager import _TIMERS, Manager
 from onceq.core.receive import move_message, poison
 from onceq.core.send import send
+from onceq.core.state.queue_tables import ACKS_OWED, DEAD_XACT
 from onceq.core.state.records import Change, Op, RangeChange
-from onceq.core.state.state import ACKS_OWED, DEAD_XACT, State
+from onceq.core.state.state import State
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
 from onceq.core.transaction import unit_of_work, xa_branch

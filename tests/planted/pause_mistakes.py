@@ -13,7 +13,7 @@ import pytest
 from onceq.core.management import operations
 from onceq.core.receive import entrance, receive
 from onceq.core.state import snapshot
-from onceq.core.state.queue_properties import dump_properties
+from onceq.core.state.rows import dump_properties
 from onceq.model.queue import QueueProperties
 from proof.sim.apps import pausing
 from tests.planted.mistakes import ASSERTED, Mistake, Plant

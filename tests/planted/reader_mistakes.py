@@ -13,8 +13,8 @@ import pytest
 from onceq.core.names.resolve import find_source
 from onceq.core.peers import lives
 from onceq.core.receive import handles, reading
+from onceq.core.state.client_memory import Readings
 from onceq.core.state.queues import Handle
-from onceq.core.state.readings import Readings
 from onceq.core.step.step import Step
 from onceq.model.requests import OpenQueue, Share
 from onceq.model.results import Opened

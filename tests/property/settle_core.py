@@ -13,8 +13,8 @@ from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.queue_tables import DEAD_LETTER, DEAD_XACT, JOURNAL
 from onceq.core.state.records import Change, decode
-from onceq.core.state.state import DEAD_LETTER, DEAD_XACT, JOURNAL
 from onceq.core.transfer import outgoing_queue
 from onceq.model import requests
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties

@@ -12,7 +12,7 @@ import pytest
 
 from onceq.core.inputs.inputs import OwnerCame, OwnerGone
 from onceq.core.manager import Manager
-from onceq.core.state.makers import thing_of
+from onceq.core.state.queue_tables import thing_of
 from onceq.core.state.snapshot import Snapshot, restore
 from onceq.core.state.state import State
 from onceq.model import requests

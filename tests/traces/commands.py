@@ -14,8 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from onceq.core.inputs import inputs
-from onceq.core.inputs.damage import Spoiled
-from onceq.core.inputs.settings import Reconfigure
+from onceq.core.inputs.inputs import Reconfigure, Spoiled
 from onceq.errors import DamagedPiece, OnceqError
 from onceq.model import requests
 from onceq.model.branch import Join, Leave

@@ -10,8 +10,8 @@ from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
+from onceq.core.state.queue_tables import title_of
 from onceq.core.state.queues import lookup_id
-from onceq.core.state.state import title_of
 from onceq.model.classes import class_name
 from onceq.model.log import frame_size
 from onceq.model.manager_identity import Identity

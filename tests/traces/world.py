@@ -23,7 +23,7 @@ from onceq.core.decision import (
     Transmit,
 )
 from onceq.core.inputs import inputs
-from onceq.core.inputs.backup import PutBack
+from onceq.core.inputs.inputs import PutBack
 from onceq.model.identity import NO_GUID
 from onceq.model.manager_identity import Identity
 from onceq.model.run import LENGTH_TYPE

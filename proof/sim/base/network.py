@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from onceq.core.state.queues import OutgoingQueue
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.model.addresses import leads_home
 from onceq.model.identification import ON_THIS_COMPUTER, Identification
 from onceq.model.run import Buffer

@@ -16,8 +16,7 @@ from typing import Protocol
 
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
-from onceq.core.state.replay import replay
-from onceq.core.state.snapshot import restore, snapshot
+from onceq.core.state.snapshot import replay, restore, snapshot
 from onceq.core.state.state import State
 from onceq.model.manager_identity import Identity
 from onceq.store.log import LogStore

@@ -1,8 +1,9 @@
 """Whether anything that may leave waits for nobody: looked at whenever an engine has come to rest.
 
-Sessions look only into outgoing queues that have a turn (``core/state/turns.py``). One that has
-none although something of it may leave would wait for the next thing that happens to it, or for the
-resend timer: late, and right in the end, so that no invariant about the outcome sees it.
+Sessions look only into outgoing queues that have a turn (``core/state/peer_table.py``). A queue
+without a turn, although something of it may leave, would wait for the next thing that happens to
+it, or for the resend timer: late, and right in the end, so that no invariant about the outcome sees
+it.
 
 Upholds: I26 of the simulated managers.
 """
@@ -10,8 +11,9 @@ Upholds: I26 of the simulated managers.
 from __future__ import annotations
 
 from onceq.core.manager import Manager
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue
+from onceq.core.state.queues import TRANSACTIONAL_LANE
 from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_queue import last_allowed
 from onceq.core.transfer.outgoing_states import held

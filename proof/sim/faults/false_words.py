@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from onceq.core.state.state import title_of
+from onceq.core.state.queue_tables import title_of
 from onceq.model.classes import MessageClass
 from onceq.model.limits import KNOWN_AFTER_S
 from onceq.packet.settle import STALE

@@ -11,8 +11,8 @@ Watches: I6, I10.
 from __future__ import annotations
 
 from onceq.core.manager import Manager
+from onceq.core.state.peer_table import Progress
 from onceq.core.state.position_block import REMOVED
-from onceq.core.state.queues import Progress
 from proof.sim.base import marks
 from proof.sim.base.kernel import Kernel
 from proof.sim.base.node import Node

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from onceq.core.manager import Manager
-from onceq.core.state.state import title_of
+from onceq.core.state.queue_tables import title_of
 from onceq.model.message import Delivery
 from onceq.store.contract import Store
 from proof.sim.base.kernel import Kernel

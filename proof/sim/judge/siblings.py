@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from onceq.core.manager import Manager
+from onceq.core.state.queue_tables import DOUBTS_KEPT
 from onceq.core.state.queues import AnyQueue
-from onceq.core.state.state import DOUBTS_KEPT
 from onceq.model.classes import MessageClass
 from onceq.packet.decode import decode
 from proof.sim.base import marks

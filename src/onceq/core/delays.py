@@ -5,7 +5,7 @@ lifetimes are: CNF-19). Nothing else about the message is different: it travels 
 stream and in its order there, is accepted once, counts against the quota, and is acknowledged as
 one that has reached its queue. But at its destination it stands in the subqueue ``;delayed``, where
 operators see it, until the clock of that queue manager says that its time has come. Then it is
-moved behind what is in the queue, in one record, as any move is (``core/state/subqueue_moves.py``).
+moved behind what is in the queue, in one record, as any move is (``core/state/queue_tables.py``).
 
 What follows from that, and is promised:
 
@@ -35,12 +35,13 @@ from typing import Final
 
 from onceq.core.ending.ending import gave_up
 from onceq.core.ending.portions import ENDED_AT_ONCE
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.core.state.queues import Queue
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import SubqueueMade
-from onceq.core.step.batches import Target
 from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.routes import Target
 from onceq.core.step.step import Step
 from onceq.errors import IllegalPropertyValue, UnsupportedOperation
 from onceq.model.classes import MessageClass
@@ -123,7 +124,7 @@ def place_for(step: Step, queue: Queue, due_s: int) -> tuple[Queue, int]:
         return queue, 0
     sub = queue.subs.get(DELAYED)
     if sub is None:
-        # It is not counted (``state/makers.py``): a commit or an arrival cannot fail here.
+        # It is not counted (``is_counted``): a commit or an arrival cannot fail here.
         number = step.state.next_number
         made = SubqueueMade(number=number, parent=queue.number, name=DELAYED)
         step.setup(made, forced=False)

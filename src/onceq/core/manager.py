@@ -15,27 +15,31 @@ from typing import Any, Final
 from onceq.core import delays
 from onceq.core.decision import Decision
 from onceq.core.ending import acknowledgments
-from onceq.core.inputs.backup import PutBack
-from onceq.core.inputs.damage import Scrubbed, Spoiled
-from onceq.core.inputs.directory import DirectoryChanged, RightsRead
 from onceq.core.inputs.inputs import (
     Arrived,
     Compose,
     ConnectFailed,
+    DirectoryChanged,
     Input,
     OwnerCame,
     OwnerGone,
+    PutBack,
+    Reconfigure,
     Relocate,
+    RightsRead,
     Room,
+    Scrubbed,
     SessionAcked,
     SessionClosed,
     SessionOpened,
     Space,
+    Spoiled,
+    TellDoors,
+    TellTrail,
     Tick,
     Witnessed,
 )
 from onceq.core.inputs.jobs import JobBatch, JobFailed, NextJob
-from onceq.core.inputs.settings import Reconfigure, TellDoors, TellTrail
 from onceq.core.management import (
     damage,
     damage_views,
@@ -67,13 +71,14 @@ from onceq.core.receive import (
 )
 from onceq.core.restart import restart
 from onceq.core.rights import judge
-from onceq.core.state.live_bytes import Live
-from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.core.state.log_space import Live
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.queue_tables import ACKS_OWED
+from onceq.core.state.queues import Queue
 from onceq.core.state.records import Change, Relocated
-from onceq.core.state.replay import replay
-from onceq.core.state.snapshot import Snapshot
-from onceq.core.state.state import ACKS_OWED, State
-from onceq.core.step.counts import Counts
+from onceq.core.state.snapshot import Snapshot, replay
+from onceq.core.state.state import State
+from onceq.core.step.recent_endings import Counts
 from onceq.core.step.step import Step, Timer
 from onceq.core.transaction import (
     abandoned_branches,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, OutgoingQueue
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.model.classes import MessageClass
 

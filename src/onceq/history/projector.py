@@ -19,9 +19,19 @@ import numpy as np
 
 from onceq.core.state import snapshot
 from onceq.core.state.branch_table import Branch
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.state.positions import Positions
-from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, OutgoingQueue, Queue, lookup_id
+from onceq.core.state.queue_tables import (
+    ACKS_OWED,
+    DAMAGED,
+    DEAD_LETTER,
+    DEAD_XACT,
+    DOUBTS_KEPT,
+    JOURNAL,
+    JOURNAL_BIT,
+)
+from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, Queue, lookup_id
 from onceq.core.state.records import (
     PUT_DEADLETTER,
     PUT_JOURNAL,
@@ -31,18 +41,9 @@ from onceq.core.state.records import (
     RangeChange,
     decode,
 )
-from onceq.core.state.replay import apply
 from onceq.core.state.setups import LifeBegun, Noted, Setup
-from onceq.core.state.state import (
-    ACKS_OWED,
-    DAMAGED,
-    DEAD_LETTER,
-    DEAD_XACT,
-    DOUBTS_KEPT,
-    JOURNAL,
-    JOURNAL_BIT,
-    State,
-)
+from onceq.core.state.snapshot import apply
+from onceq.core.state.state import State
 from onceq.errors import DamagedRecord, MalformedPacket
 from onceq.history.columns import ACT, Act, Start
 from onceq.history.ends import became, reader_of

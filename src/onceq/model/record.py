@@ -15,7 +15,8 @@ from dataclasses import Field
 from inspect import get_annotations
 from typing import Any, ClassVar, cast
 
-from msgspec import Struct
+from msgspec import Struct as Struct
+from msgspec import convert as convert
 from msgspec import field as field
 from msgspec.structs import force_setattr
 

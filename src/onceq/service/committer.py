@@ -18,8 +18,7 @@ from concurrent.futures import Future
 from typing import Any, Final, Protocol, TypeVar
 
 from onceq.core.decision import Answer, Decision, Handed, HistoryWanted, Observed
-from onceq.core.inputs.damage import Spoiled
-from onceq.core.inputs.inputs import Input
+from onceq.core.inputs.inputs import Input, Spoiled
 from onceq.core.manager import Manager
 from onceq.errors import DamagedPiece, DamagedRecord
 from onceq.model.requests import Receive

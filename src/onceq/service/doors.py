@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from onceq.core.inputs.settings import TellDoors
+from onceq.core.inputs.inputs import TellDoors
 from onceq.errors import ConfigurationError, OnceqError
 from onceq.model.identification import (
     NOT_LISTED,

@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from onceq.core.decision import Decision
-from onceq.core.inputs.damage import Spoiled
-from onceq.core.inputs.inputs import Relocate
+from onceq.core.inputs.inputs import Relocate, Spoiled
 from onceq.core.management.sparse_segments import Cursor
 from onceq.errors import DamagedRecord
 from onceq.model.limits import SPARSE_POSITIONS_MAX

@@ -2,7 +2,8 @@
 
 Whoever sends a million messages to a queue that is not there must not write a million lines here,
 and an operator must see all the same that they were refused. The core counts what it does
-(``core/step/counts.py``); once a second at most, while anything happens, the counts become lines.
+(``core/step/recent_endings.py``); at most once a second, while anything happens, the counts become
+lines.
 
 Upholds: I24.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from onceq.core.step.counts import OTHER
+from onceq.core.step.recent_endings import OTHER
 from onceq.model.classes import class_name
 from onceq.model.letters import ENDS
 from onceq.service.rates import Rates

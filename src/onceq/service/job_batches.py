@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol, cast
 
 from onceq.core.inputs.jobs import JobBatch, JobDeed
 from onceq.core.state.job_table import Source, Work
+from onceq.core.state.queue_tables import DEAD_LETTER, DEAD_XACT
 from onceq.core.state.queues import COUNTER_MASK, lookup_id, place_of
-from onceq.core.state.state import DEAD_LETTER, DEAD_XACT
 from onceq.errors import OnceqError, QueueNotFound, ReceiveTimeout
 from onceq.model import letters
 from onceq.model.classes import MessageClass

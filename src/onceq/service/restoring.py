@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from onceq.core.inputs.backup import PutBack
+from onceq.core.inputs.inputs import PutBack
 from onceq.errors import AccessDenied, DamagedRecord, NotAStore, OnceqError, UntrustedBackup
 from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.identity import GUID_BYTES, guid_bytes, guid_text

@@ -21,8 +21,8 @@ from logging import WARNING
 from typing import Final
 
 from onceq.core.decision import TellAct
-from onceq.core.inputs.settings import TellTrail
-from onceq.core.state.trail import Act, Trail
+from onceq.core.inputs.inputs import TellTrail
+from onceq.core.state.audit_trail import Act, Trail
 from onceq.errors import OnceqError
 from onceq.model.act_lines import line_of
 from onceq.model.limits import TRAIL_MAX

@@ -15,7 +15,7 @@ from collections import deque
 from logging import WARNING
 from typing import Final
 
-from onceq.core.state.trail import Act
+from onceq.core.state.audit_trail import Act
 from onceq.errors import OnceqError
 from onceq.model.act_lines import (
     DAMAGED,

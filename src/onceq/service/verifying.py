@@ -19,8 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from onceq.core.decision import Answer, CloseSession, Decision, Handed, Piece, Transmit
-from onceq.core.inputs.damage import Spoiled
-from onceq.core.inputs.inputs import Input
+from onceq.core.inputs.inputs import Input, Spoiled
 from onceq.core.manager import Manager
 from onceq.errors import DamagedPiece, DamagedRecord
 from onceq.model.requests import Receive

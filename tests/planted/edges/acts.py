@@ -5,8 +5,8 @@ from __future__ import annotations
 from onceq.audit import acts, numbering
 from onceq.core.management import purges, trail
 from onceq.core.peers import trail_heads as peer_heads
-from onceq.core.state import trail as state_trail
-from onceq.core.step import acts as core_acts
+from onceq.core.state import audit_trail as state_trail
+from onceq.core.step import audit_entries as core_acts
 from onceq.core.transaction import unit_of_work
 from onceq.history import events, keeper, projector
 from onceq.model import act_chain, trail_check
@@ -84,7 +84,7 @@ PLANTED = (
     ),
     Planted(
         "every-removal-is-an-act",
-        edited(trail, "if outgoing else NOTHING", "if item.queue else NOTHING"),
+        edited(trail, "if outgoing else NO_ENTRY", "if item.queue else NO_ENTRY"),
         CORE
         + "test_what_is_taken_out_of_an_outgoing_queue_is_an_act_and_what_was_received_is_none",
     ),

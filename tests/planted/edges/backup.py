@@ -10,7 +10,6 @@ import pytest
 from onceq.core.decision import Hold
 from onceq.core.management import copies
 from onceq.core.peers import undone_restores
-from onceq.core.state import setup_effects
 from onceq.core.state.setups import StorePutBack
 from onceq.core.state.state import State
 from onceq.model.data_directory import STORE_FILE
@@ -106,15 +105,15 @@ def a_lost_hold_ends_well(patch: pytest.MonkeyPatch) -> None:
 
 def what_came_is_still_certain(patch: pytest.MonkeyPatch) -> None:
     """After a restore senders are told that what the undone life had accepted never came."""
-    before = setup_effects._EFFECTS[StorePutBack]
+    before = State._put_back
 
-    def restored(state: State, setup: StorePutBack) -> None:
-        vague = {key: p.vague for key, p in state.progress.items()}
-        before(state, setup)
+    def restored(self: State, setup: StorePutBack) -> None:
+        vague = {key: p.vague for key, p in self.progress.items()}
+        before(self, setup)
         for key, value in vague.items():
-            state.progress[key].vague = value
+            self.progress[key].vague = value
 
-    patch.setitem(setup_effects._EFFECTS, StorePutBack, restored)
+    patch.setattr(State, "_put_back", restored)
 
 
 def nobody_is_named(patch: pytest.MonkeyPatch) -> None:

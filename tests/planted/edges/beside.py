@@ -9,7 +9,8 @@ import pytest
 
 from onceq.core.peers import duplicate_identity, lives, trust
 from onceq.core.peers.lives import gave
-from onceq.core.state.queues import OutgoingQueue, Peer
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.peer_table import Peer
 from onceq.core.state.setups import LifeBegun
 from onceq.core.state.state import State
 from onceq.core.step.step import Step

@@ -6,7 +6,9 @@ import pytest
 
 from onceq.core.management import queue_views
 from onceq.core.peers import duplicate_identity, trust
-from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.peer_table import Peer
+from onceq.core.state.queues import TRANSACTIONAL_LANE
 from onceq.core.step.step import Step
 from onceq.core.transfer import arrival
 from onceq.packet.acks import FinalAck

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onceq.core.ending import portions
-from onceq.core.step.contacts import Contact
+from onceq.core.step.connect_attempts import ConnectAttempt
 from onceq.core.transfer import connecting, sessions
 from tests.planted.planted import SIM, Planted, edited, replaced
 
@@ -19,7 +19,7 @@ PLANTED = (
                    "[caller]), work"),
             CONNECTING + "test_all_are_tried_again_together"),
     Planted("who-waits-for-an-address-waits-for-ever",
-            replaced(Contact, "taken", lambda contact: contact.waiting.clear() or []), SIM),
+            replaced(ConnectAttempt, "taken", lambda contact: contact.waiting.clear() or []), SIM),
     Planted("what-an-operator-has-tried-in-vain-stays-put-off",
             edited(sessions, "                put_off(step, outgoing)", "                pass"),
             CONNECTING + "test_what_an_operator_has_tried_in_vain_is_tried_again"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from onceq.core.management import copies, jobs, rights
 from onceq.core.rights import demands, places
-from onceq.core.state import setup_effects
+from onceq.core.state import state
 from onceq.core.transaction import prepared_codec
 from onceq.model import policy
 from onceq.model import rights as model
@@ -18,12 +18,12 @@ PROMISES = "tests/unit/core/rights/test_demands_promises.py::test_"
 PLANTED = (
     Planted(
         "a-copy-tells-how-messages-ended",
-        edited(setup_effects, "        _untold(state)\n", ""),
+        edited(state, "            self._forget_report_requests()\n", ""),
         f"{ALONE}by_itself_acknowledgments_copy",
     ),
     Planted(
         "a-copy-keeps-no-dead-letters-of-its-own",
-        edited(setup_effects, "if one.flags & (PUT_DEADLETTER | PUT_JOURNAL)", "if False"),
+        edited(state, "if one.flags & (PUT_DEADLETTER | PUT_JOURNAL)", "if False"),
         f"{ALONE}by_itself_acknowledgments_copy",
     ),
     Planted(

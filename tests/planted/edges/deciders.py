@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onceq.core.management import branch_views
 from onceq.core.rights import demands, judge
-from onceq.core.state import branch_table, setup_effects
+from onceq.core.state import branch_table, state
 from onceq.core.transaction import groups, last_agent, second_phase, unit_of_work, xa_branch
 from onceq.model import requests
 from onceq.model.requests.request import Needs
@@ -50,8 +50,8 @@ PLANTED = (
     ),
     Planted(
         "whose-a-decision-is-stands-in-no-checkpoint",
-        edited(branch_table, "[g.hex(), list(d.partners), d.at_s, d.by]",
-               '[g.hex(), list(d.partners), d.at_s, ""]'),
+        edited(branch_table, "[gtrid, d.partners, d.at_s, d.by]",
+               '[gtrid, d.partners, d.at_s, ""]'),
         f"{CHECKPOINT}decisions_and_promises_are_of_the_same_one_after_a_checkpoint",
     ),
     Planted(
@@ -84,7 +84,7 @@ PLANTED = (
     ),
     Planted(
         "what-a-group-decides-elsewhere-is-nobodys",
-        edited(setup_effects, "decide(prepared, setup.at, setup.by)",
+        edited(state, "decide(prepared, setup.at, setup.by)",
                'decide(prepared, setup.at, "")'),
         ANCHOR,
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onceq.core import delays, manager
-from onceq.core.state import records, snapshot, state, subqueue_moves
+from onceq.core.state import queue_tables, records, snapshot, state
 from onceq.core.transfer import transmit
 from onceq.packet import arrived
 from tests.planted.planted import Planted, edited
@@ -25,7 +25,7 @@ PLANTED = (
     ),
     Planted(
         "that-its-time-has-come-counts-as-a-move",
-        edited(subqueue_moves, "lane.due is None or counter not in lane.due", "True"),
+        edited(queue_tables, "lane.due is None or counter not in lane.due", "True"),
         BEFORE,
     ),
     Planted(

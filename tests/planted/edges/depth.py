@@ -37,7 +37,7 @@ EMPTYING = "tests/unit/service/test_emptying.py::"
 ATTEMPTS = "tests/unit/core/transfer/test_attempts.py::"
 IN_DOUBT = "tests/unit/core/transfer/test_in_doubt.py::"
 PORTIONS = "tests/unit/service/test_portions.py::"
-ASKED = "tests/unit/core/state/test_earlier_streams.py::"
+ASKED = "tests/unit/core/state/test_outgoing_queues_earlier_streams.py::"
 UNTOLD = "tests/unit/core/transfer/test_untold.py::"
 TRANSMIT = "tests/unit/core/transfer/test_transmit.py::"
 
@@ -203,6 +203,6 @@ PLANTED = (
             "test_nothing_leaves_a_queue_that_is_gone"),
     Planted("a-question-about-many-streams-begins-anew",
             edited(untold, "entries, asked = [], s.base + 1", "entries, asked = [], 1"),
-            "tests/unit/core/state/test_earlier_streams.py::"
+            "tests/unit/core/state/test_outgoing_queues_earlier_streams.py::"
             "test_a_question_about_many_streams_goes_on_later"),
 )  # fmt: skip

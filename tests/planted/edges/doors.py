@@ -27,7 +27,7 @@ from tests.planted.planted import Planted, edited, replaced
 DOORS = "tests/unit/service/test_doors.py"
 NETWORK = "tests/unit/service/test_network.py"
 TLS = "tests/unit/tls"
-PROOFS = "tests/unit/core/state/test_proofs.py"
+PROOFS = "tests/unit/core/state/test_peer_bindings_proofs.py"
 
 PLANTED = (
     Planted(

@@ -11,7 +11,7 @@ from onceq.core.ending import ending
 from onceq.core.ending.table import FATES, Ending, Fate, Side
 from onceq.core.management import directory_rules, purges
 from onceq.core.state.life_table import Lives
-from onceq.core.state.queues import OutgoingQueue
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.records import Put, RangeChange
 from onceq.core.state.setups import Left, Setup
 from onceq.core.step.change_builder import ChangeBuilder

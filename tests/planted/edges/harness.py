@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onceq.core.peers import duplicate_identity, lives
-from onceq.core.state.queues import Peer
+from onceq.core.state.peer_table import Peer
 from onceq.core.state.setups import LifeBegun
 from onceq.core.step.step import Step
 from onceq.core.transfer import admission, in_doubt

@@ -6,7 +6,7 @@ from array import array
 
 import pytest
 
-from onceq.core.state.receipt_addresses import Receipts
+from onceq.core.state.peer_table import Receipts
 from onceq.core.transfer import http_forward
 from onceq.model import http
 from onceq.model.run import Run

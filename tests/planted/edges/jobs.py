@@ -82,7 +82,8 @@ PLANTED = (
     ),
     Planted(
         "checkpoints-forget-jobs",
-        edited(snapshot, '        ("jobs", state.jobs.dump(), list),\n', ""),
+        edited(snapshot, "        members.append((",
+               '        name != "jobs" and members.append(('),
         CORE + "test_jobs_survive_a_checkpoint_and_the_log",
     ),
     Planted(

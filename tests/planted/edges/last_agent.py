@@ -37,7 +37,7 @@ def _what_leaves_is_held(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_mark_stays_where_it_was(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.state.seen_rows import SeenRows
+    from onceq.core.state.branch_table import SeenRows
 
     original = SeenRows.marked
 
@@ -94,7 +94,7 @@ def _a_round_looks_for_rows_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def _what_ends_late_is_not_looked_for(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.state.seen_rows import SeenRows
+    from onceq.core.state.branch_table import SeenRows
 
     original = SeenRows.committed
 
@@ -106,7 +106,7 @@ def _what_ends_late_is_not_looked_for(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_note_is_asked_for(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.state.seen_rows import SeenRows
+    from onceq.core.state.branch_table import SeenRows
 
     original = SeenRows.found
 
@@ -118,7 +118,7 @@ def _no_note_is_asked_for(patch: pytest.MonkeyPatch) -> None:
 
 
 def _what_is_accepted_counts_for_what_comes(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.state.seen_rows import SeenRows
+    from onceq.core.state.branch_table import SeenRows
 
     def forget(self: SeenRows, name: str) -> None:
         self._by_name.pop(name, None)

@@ -6,11 +6,10 @@ from array import array
 from typing import Any
 
 from onceq.core.peers import lives
-from onceq.core.state.earlier_streams import Stretch
-from onceq.core.state.last_accepted import Accepted
+from onceq.core.state.outgoing_queues import OutgoingQueue, Stretch
+from onceq.core.state.peer_table import Accepted, Peer, Progress
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.positions import Lanes, Positions
-from onceq.core.state.queues import OutgoingQueue, Peer, Progress
 from onceq.core.state.records import Advance, Change
 from onceq.core.state.setups import LifeBegun
 from onceq.core.state.state import State

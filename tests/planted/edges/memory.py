@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from onceq.core.peers import undone_restores
-from onceq.core.state.queues import OutgoingQueue, Peer
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.peer_table import Peer
 from onceq.core.step.step import Step
 from onceq.core.transfer import inquiry_answers, stranded
 from onceq.packet.settle import Memory

@@ -6,8 +6,8 @@ import pytest
 
 from onceq.core.ending import dead_letters
 from onceq.core.receive import handles, reading
-from onceq.core.state import readings
-from onceq.core.state.readings import Readings
+from onceq.core.state import client_memory
+from onceq.core.state.client_memory import Readings
 from onceq.spark import connections
 from onceq.spark.source import checkpoint_conflicts
 from tests.planted.planted import Planted, edited, replaced
@@ -26,11 +26,11 @@ def _readers_outlive_their_queue(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_reader_makes_room(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(readings, "READERS_MAX", 1 << 30)
+    patch.setattr(client_memory, "READERS_MAX", 1 << 30)
 
 
 def _removing_again_is_a_step_back(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(readings, "max", lambda new, before: new, raising=False)
+    patch.setattr(client_memory, "max", lambda new, before: new, raising=False)
 
 
 PLANTED = (
@@ -50,7 +50,7 @@ PLANTED = (
     ),
     Planted(
         "readers-outlive-their-queue", _readers_outlive_their_queue,
-        "tests/unit/core/state/test_readings.py::test_what_is_known_of_readers_goes_with_their_queue",
+        "tests/unit/core/state/test_client_memory_readings.py::test_what_is_known_of_readers_goes_with_their_queue",
     ),
     Planted("no-reader-makes-room", _no_reader_makes_room, READERS + "readers_are_bounded"),
     Planted(

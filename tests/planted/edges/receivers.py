@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from onceq.core.peers import duplicate_identity, refusals
-from onceq.core.state.queues import Peer
+from onceq.core.state.peer_table import Peer
 from onceq.core.step.step import Step
 from onceq.core.transfer import in_doubt, sessions, untold
 from onceq.model.limits import NOTES_MAX

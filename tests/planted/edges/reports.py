@@ -17,7 +17,7 @@ def _acknowledged_before_refused(patch: pytest.MonkeyPatch) -> None:
 
 
 def _endings_are_counted_since_the_start_alone(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.state.endings import Endings
+    from onceq.core.state.outgoing_queues import Endings
 
     patch.setattr(Endings, "dump", lambda self: [])
 
@@ -29,9 +29,9 @@ def _late_refusals_are_kept_for_nobody(patch: pytest.MonkeyPatch) -> None:
 
 
 def _what_failed_is_left_behind(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.state import state, subqueue_moves
+    from onceq.core.state import queue_tables, state
 
-    for module in (state, subqueue_moves):
+    for module in (state, queue_tables):
         patch.setattr(module, "carry_failures", lambda *_: None)
 
 
@@ -46,7 +46,7 @@ PLANTED = (
     Planted("acknowledged-before-it-is-told-to-be-refused", _acknowledged_before_refused,
             REFUSED + "test_the_refusal_is_told_before_the_acknowledgment_that_covers_it"),
     Planted("endings-are-not-in-a-checkpoint", _endings_are_counted_since_the_start_alone,
-            "tests/unit/core/state/test_endings.py::"
+            "tests/unit/core/state/test_outgoing_queues_endings.py::"
             "test_a_checkpoint_keeps_them_and_an_older_one_has_none"),
     Planted("what-is-refused-late-is-kept-for-nobody", _late_refusals_are_kept_for_nobody,
             REFUSED + "test_what_is_told_late_of_what_was_in_doubt"),

@@ -9,8 +9,9 @@ import pytest
 
 from onceq.core import manager
 from onceq.core.peers import lives
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.core.state.queues import Queue
 from onceq.core.state.records import RangeChange
 from onceq.core.state.setups import LifeBegun, Setup, StorePutBack
 from onceq.core.step.change_builder import ChangeBuilder

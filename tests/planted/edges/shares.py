@@ -11,15 +11,15 @@ import pytest
 from onceq.core.management import jobs, operations, rights
 from onceq.core.names import resolve
 from onceq.core.receive import cursors, handles, receive, subqueues
-from onceq.core.state import branch_table, group_table, makers, state
+from onceq.core.state import branch_table, queue_tables
 from onceq.core.step import readers, units
-from onceq.core.step import shares as asked
+from onceq.core.step import step as asked
 from onceq.core.transaction import groups, unit_of_work, xa_branch
 from onceq.core.transfer import admission
 from onceq.model import policy, shares
 from tests.planted.planted import Planted, edited
 
-TESTS = "tests/unit/core/step/test_shares.py::test_"
+TESTS = "tests/unit/core/step/test_step_shares.py::test_"
 FILLS = f"{TESTS}one_fills_and_another_works"
 COUNTED = "tests/property/test_shares.py::test_what_is_counted_is_what_is_there"
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -71,7 +71,7 @@ PLANTED = (
                    "    by = f\"{step.who.get(owner)} {owner}\"\n    tx = Transaction("),
             FILLS),
     Planted("shares-a-deleted-queue-counts",
-            edited(state, "        self.makers.gone(queue)\n", ""), COUNTED),
+            edited(queue_tables, "        self.makers.gone(queue)\n", ""), COUNTED),
     Planted("shares-a-revoked-grant-counts",
             edited(policy, "        self._uncount(self._grants.pop(key_of_grant(grant)))\n",
                    "        del self._grants[key_of_grant(grant)]\n"), COUNTED),
@@ -83,8 +83,8 @@ PLANTED = (
     Planted("shares-a-decision-carried-out-counts",
             edited(branch_table, "self.decided_by.drop(made.by)\n", "pass\n"), COUNTED),
     Planted("shares-a-forgotten-name-counts",
-            edited(group_table, "            self.named_by.drop(known.by)\n", "            pass\n"),
-            COUNTED),
+            edited(branch_table, "            self.named_by.drop(known.by)\n",
+                   "            pass\n"), COUNTED),
     Planted("shares-a-lost-cursor-counts",
             edited(readers, "            self.taken_away(cursor)\n",
                    "            del self.cursors[cursor]\n"), COUNTED),
@@ -94,5 +94,6 @@ PLANTED = (
             edited(units, "            self.open_by.drop(tx.by)\n            tx.by = None\n",
                    "            tx.by = None\n"), COUNTED),
     Planted("shares-makers-are-not-in-checkpoints",
-            edited(makers, "        return list(self._of.items())", "        return []"), COUNTED),
+            edited(queue_tables, "        return list(self._of.items())",
+                   "        return []"), COUNTED),
 )  # fmt: skip

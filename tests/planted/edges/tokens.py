@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onceq.client import credentials, tls_socket, token_files
 from onceq.core.management import tokens as core_tokens
-from onceq.core.state import setup_effects
+from onceq.core.state import state
 from onceq.model import identification, tokens
 from onceq.service import api, socket_group
 from onceq.service import tokens as door
@@ -65,7 +65,7 @@ PLANTED = (
     ),
     Planted(
         "what-was-granted-to-a-token-stays",
-        edited(setup_effects, "forget_actor(ActorPattern.exactly(token.actor))", "__len__()"),
+        edited(state, "forget_actor(ActorPattern.exactly(revoked.actor))", "__len__()"),
         CORE + "test_what_was_granted_to_a_token_goes_with_it",
     ),
     Planted(

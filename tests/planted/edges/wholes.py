@@ -6,7 +6,7 @@ from onceq.client.plans import selection, unit_of_work
 from onceq.core.management import jobs
 from onceq.core.receive import entrance, poison, receive
 from onceq.core.send import packets_at_prepare, send
-from onceq.core.state import subqueue_moves
+from onceq.core.state import queue_tables
 from onceq.packet import transaction_survey
 from onceq.service import job_batches, job_transactions
 from tests.planted.planted import Planted, edited
@@ -113,7 +113,7 @@ PLANTED = (
     Planted(
         "what-is-set-aside-expires",
         edited(
-            subqueue_moves, "NEVER_S if move.reason == SET_ASIDE else lane.expires(counter)",
+            queue_tables, "NEVER_S if move.reason == SET_ASIDE else lane.expires(counter)",
             "lane.expires(counter)",
         ),
         ASIDE,

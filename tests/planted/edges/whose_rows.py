@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onceq.core.management import trail
 from onceq.core.rights import demands
-from onceq.core.state import branch_table, seen_rows
+from onceq.core.state import branch_table
 from onceq.core.transaction import last_agent
 from onceq.model import requests
 from onceq.model.requests.request import Needs
@@ -46,15 +46,14 @@ PLANTED = (
     ),
     Planted(
         "a-database-that-is-taken-as-it-is-is-nobodys",
-        edited(seen_rows, "Rows(kept=rows.last, last=rows.last, by=rows.by)",
+        edited(branch_table, "Rows(kept=rows.last, last=rows.last, by=rows.by)",
                "Rows(kept=rows.last, last=rows.last)"),
         f"{TESTS}an_operator_takes_any_database_as_it_is",
     ),
     Planted(
         "that-a-database-is-taken-as-it-is-stands-in-no-trail",
         edited(trail,
-               'Deed("accept database", item.agent) if item.found == ROWS_ACCEPTED else NOTHING',
-               "NOTHING"),
+               'AuditEntry("accept database", item.agent) if item.found', "NO_ENTRY if item.found"),
         f"{TESTS}an_operator_takes_any_database_as_it_is",
     ),
     Planted(

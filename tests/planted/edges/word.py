@@ -34,26 +34,26 @@ def _numbers_never_transmitted(patch: pytest.MonkeyPatch) -> None:
 
 
 def _bindings_forgotten(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.state.name_bindings import Bindings
+    from onceq.core.state.peer_bindings import Bindings
 
     patch.setattr(Bindings, "dump", lambda self: [])
 
 
 def _the_one_before_may_tell_of_all(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.state import name_bindings, setup_effects
+    from onceq.core.state import peer_bindings, state
 
-    original = name_bindings.hand_over
+    original = peer_bindings.hand_over
 
     def hand_over(outgoing_queue: object, before: bytes, sent: int | None) -> None:
         original(outgoing_queue, before, (1 << 40))  # type: ignore[arg-type]
 
-    patch.setattr(setup_effects, "hand_over", hand_over)
+    patch.setattr(state, "hand_over", hand_over)
 
 
 def _the_new_one_may_tell_of_what_was(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.state import setup_effects
+    from onceq.core.state import state
 
-    patch.setattr(setup_effects, "hand_over", lambda *_: None)
+    patch.setattr(state, "hand_over", lambda *_: None)
 
 
 def _a_future_is_accepted(patch: pytest.MonkeyPatch) -> None:
@@ -69,7 +69,7 @@ def _a_future_is_noted_of_an_inquiry(patch: pytest.MonkeyPatch) -> None:
 
 
 def _whoever_comes_first_is_the_router(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.state.name_bindings import Bindings
+    from onceq.core.state.peer_bindings import Bindings
 
     original = Bindings.guid_of
 
@@ -92,18 +92,17 @@ def _a_reset_knows_nothing_of_the_stream_before(patch: pytest.MonkeyPatch) -> No
 
 
 def _a_reset_is_certain_of_what_was(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.state.setup_effects import _EFFECTS
     from onceq.core.state.setups import StreamSetBack
     from onceq.core.state.state import State
 
-    original = _EFFECTS[StreamSetBack]
+    original = State._set_back
 
-    def certain(state: State, setup: StreamSetBack) -> None:
-        original(state, setup)
-        for progress in state.progress.values():
+    def certain(self: State, setup: StreamSetBack) -> None:
+        original(self, setup)
+        for progress in self.progress.values():
             progress.vague = False
 
-    patch.setitem(_EFFECTS, StreamSetBack, certain)
+    patch.setattr(State, "_set_back", certain)
 
 
 def _everybody_is_known(patch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from onceq.client.link import Greeting
 from onceq.client.plans.unit_of_work import not_committed
 from onceq.client.session import DESTINATIONS_MAX, Session
-from onceq.core.state.commit_outcomes import Outcomes, began_s
+from onceq.core.state.client_memory import Outcomes, began_s
 from onceq.errors import InvalidParameter, ServiceNotAvailable, TransactionOver
 from onceq.model.identity import TransactionId
 from onceq.model.results import Outcome

@@ -10,13 +10,13 @@ from typing import Any
 
 from onceq.core.decision import Answer, Decision, Measured
 from onceq.core.inputs import inputs
-from onceq.core.inputs.backup import PutBack
+from onceq.core.inputs.inputs import PutBack
 from onceq.core.inputs.jobs import JobBatch, JobFailed, NextJob
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
-from onceq.core.state.link_states import Link
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, LOCKED
-from onceq.core.state.queues import OutgoingQueue
+from onceq.core.state.transition_tables import Link
 from onceq.model.log import FRAME_HEADER
 from onceq.model.manager_identity import Identity
 from onceq.model.requests import Request

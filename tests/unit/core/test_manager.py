@@ -11,8 +11,9 @@ import pytest
 from onceq.core.decision import Handed
 from onceq.core.ending.portions import ENDED_AT_ONCE, UNASKED_FOR_ONE
 from onceq.core.inputs import inputs
+from onceq.core.state.queue_tables import DEAD_XACT
 from onceq.core.state.queues import lookup_id
-from onceq.core.state.state import DEAD_XACT, State
+from onceq.core.state.state import State
 from onceq.errors import MessageNotFound, ReceiveTimeout
 from onceq.model import requests
 from onceq.model.message import Journal, Properties

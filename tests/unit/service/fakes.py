@@ -10,7 +10,7 @@ from onceq.core.decision import Action, Decision, Record
 from onceq.core.inputs.inputs import Input, Tick
 from onceq.core.management.sparse_segments import Sparse
 from onceq.core.state.state import State
-from onceq.core.step.counts import Counts
+from onceq.core.step.recent_endings import Counts
 from onceq.errors import StorageFailure
 from onceq.model.log import frame_size
 from onceq.model.manager_identity import Identity

@@ -18,8 +18,8 @@ from onceq.core.inputs.inputs import (
     ConnectFailed,
     SessionClosed,
     SessionOpened,
+    TellDoors,
 )
-from onceq.core.inputs.settings import TellDoors
 from onceq.errors import ConfigurationError
 from onceq.model.identification import (
     ON_THIS_COMPUTER,

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from onceq.core.step.counts import LETTERS, REFUSED_HERE, REFUSED_THERE
+from onceq.core.step.recent_endings import LETTERS, REFUSED_HERE, REFUSED_THERE
 from onceq.model.classes import MessageClass as C
 from onceq.model.limits import LOG_RATE_S
 from onceq.model.message import Journal

@@ -10,8 +10,7 @@ from typing import Any, cast
 import pytest
 
 from onceq.core.decision import Register, RewriteRights
-from onceq.core.inputs.directory import RightsRead
-from onceq.core.inputs.inputs import Input
+from onceq.core.inputs.inputs import Input, RightsRead
 from onceq.directory import MemoryDirectory, SeenRights
 from onceq.errors import DirectoryError
 from onceq.model.directory import Computer, DistributionList, PublicQueue

@@ -8,8 +8,8 @@ import pytest
 
 from onceq.core.decision import Answer
 from onceq.core.inputs.inputs import Compose, Input
-from onceq.core.state.live_bytes import Live
-from onceq.core.state.state import ACKS_OWED
+from onceq.core.state.log_space import Live
+from onceq.core.state.queue_tables import ACKS_OWED
 from onceq.model.requests import Look
 from onceq.model.run import LENGTH_TYPE
 from onceq.model.time import Now

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import socket
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from onceq.core.state.trail import Act, Trail
+from onceq.core.state.audit_trail import Act, Trail
+from onceq.core.state.rows import encode_rows
 from onceq.errors import NoSpace, StorageFailure
 from onceq.model.act_chain import BEGIN
 from onceq.model.act_lines import read_line, split_lines
@@ -156,7 +158,9 @@ def test_a_store_that_was_put_back_goes_on_behind_what_it_has() -> None:
     for at in range(3):
         export.tell(trail, act(trail, f"q{at}"), 0)
     older = Trail()
-    older.load(trail.dump()[:2], [3, trail.dump()[1][8], 0])
+    rows = json.loads(encode_rows(trail.dump()))
+    older.load(rows[:2])
+    older.load_chain([3, rows[1][8], 0])
     act(older, "restore")
     again = TrailExport(files, PATH, PLAIN)
     again.begin(older, 0)

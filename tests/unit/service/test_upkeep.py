@@ -14,8 +14,8 @@ import pytest
 from onceq.core.decision import Decision
 from onceq.core.inputs.inputs import Input, Relocate, Space, Tick
 from onceq.core.manager import Manager
-from onceq.core.state import live_bytes
-from onceq.core.state.live_bytes import Live
+from onceq.core.state import log_space
+from onceq.core.state.log_space import Live
 from onceq.errors import NoSpace, OnceqError, StorageReserve, SyncFailed
 from onceq.model import requests
 from onceq.model.log import FRAME_HEADER, frame_size
@@ -402,7 +402,7 @@ def test_the_real_store_shrinks_around_a_message_that_nobody_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One old message must not keep every segment that was written since."""
-    monkeypatch.setattr(live_bytes, "REGION_BYTES", 1 << 13)
+    monkeypatch.setattr(log_space, "REGION_BYTES", 1 << 13)
     monkeypatch.setattr(emptying, "SLACK_BYTES", 1 << 18)
     monkeypatch.setattr(upkeep, "SMALL_STATE_LOG_BYTES", 1 << 17)
     monkeypatch.setattr(upkeep, "CHECK_BYTES", 1 << 16)

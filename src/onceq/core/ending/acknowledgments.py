@@ -24,17 +24,15 @@ from onceq.core.inputs.inputs import Compose
 from onceq.core.names.packet_names import address_of, answer_address
 from onceq.core.names.resolve import destinations
 from onceq.core.peers.strangers import doubtful, known
-from onceq.core.state.live_bytes import Live
+from onceq.core.state.log_space import Live
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.core.state.queue_tables import ACKS_OWED, DEFERRED_LANE
+from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_EXPRESS, Op, RangeChange
-from onceq.core.state.state import ACKS_OWED, DEFERRED_LANE
-from onceq.core.step.batches import Target
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.message_numbers import take_numbers
-from onceq.core.step.names import Mode
-from onceq.core.step.shares import answered
-from onceq.core.step.step import Step
+from onceq.core.step.change_builder import ChangeBuilder, take_numbers
+from onceq.core.step.routes import Mode, Target
+from onceq.core.step.step import Step, answered
 from onceq.errors import NoDirectory, OnceqError
 from onceq.model.classes import MessageClass
 from onceq.model.limits import (

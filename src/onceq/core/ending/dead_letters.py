@@ -9,9 +9,9 @@ Upholds: I12 (at most one dead letter here, and exactly one where it was asked f
 from __future__ import annotations
 
 from onceq.core.names.resolve import is_local, local_queue, one_name
+from onceq.core.state.queue_tables import DEAD_XACT, JOURNAL
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import RangeChange
-from onceq.core.state.state import DEAD_XACT, JOURNAL
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.errors import BadDeadLetterQueue, InsufficientProperties, InvalidParameter, OnceqError

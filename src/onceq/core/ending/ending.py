@@ -25,8 +25,10 @@ from onceq.core.ending.dead_letters import (
 )
 from onceq.core.ending.final_acknowledgments import tell_end, tell_sender
 from onceq.core.ending.table import FATES, Ending, Fate, Side, When
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import PURGING, Range
-from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Queue
+from onceq.core.state.queue_tables import ACKS_OWED, DEAD_LETTER, DEAD_XACT, DOUBTS_KEPT, JOURNAL
+from onceq.core.state.queues import TRANSACTIONAL_LANE, Queue
 from onceq.core.state.records import (
     PUT_ACK_RECEIVE,
     PUT_ACKS,
@@ -41,16 +43,9 @@ from onceq.core.state.records import (
     RangeChange,
 )
 from onceq.core.state.report_requests import ReportRequest
-from onceq.core.state.state import (
-    ACKS_OWED,
-    DEAD_LETTER,
-    DEAD_XACT,
-    DOUBTS_KEPT,
-    IN_DOUBT,
-    JOURNAL,
-)
+from onceq.core.state.state import IN_DOUBT
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.counts import LETTERS, REFUSED_HERE, REFUSED_THERE
+from onceq.core.step.recent_endings import LETTERS, REFUSED_HERE, REFUSED_THERE
 from onceq.model.classes import REFUSALS, SECOND_LETTER, MessageClass
 from onceq.model.identity import NO_GUID
 from onceq.model.message import Acknowledge

@@ -15,13 +15,12 @@ from functools import lru_cache
 from onceq.core.names.resolve import outgoing_for
 from onceq.core.peers.http_receipts import address_for
 from onceq.core.peers.strangers import answer_room, known
-from onceq.core.state.queues import OutgoingQueue
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.queue_tables import ORDER_QUEUE_NUMBER
 from onceq.core.state.records import PUT_FINAL, PUT_HTTP
 from onceq.core.state.report_requests import ReportRequest
-from onceq.core.state.state import ORDER_QUEUE_NUMBER
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.message_numbers import take_numbers
-from onceq.core.step.shares import answered
+from onceq.core.step.change_builder import ChangeBuilder, take_numbers
+from onceq.core.step.step import answered
 from onceq.errors import InsufficientResources
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID, guid_text

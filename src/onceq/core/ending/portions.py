@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import Range
-from onceq.core.state.queues import AnyQueue, OutgoingQueue
+from onceq.core.state.queues import AnyQueue
 from onceq.core.state.state import State
 
 ENDED_AT_ONCE: Final = 512

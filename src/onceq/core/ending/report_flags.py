@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onceq.core.ending.ending import ack_flags
-from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.queues import Queue
 from onceq.core.state.records import (
     PUT_DEADLETTER,
     PUT_EXPRESS,
@@ -18,7 +19,7 @@ from onceq.core.state.records import (
     PUT_ONCE,
     PUT_WANTS,
 )
-from onceq.core.step.batches import Target
+from onceq.core.step.routes import Target
 from onceq.core.step.step import Step
 from onceq.model.message import PRIORITY_DEFAULT, Acknowledge, Delivery, Journal, Properties
 

@@ -16,11 +16,9 @@ from collections.abc import Sequence
 from onceq.core.names.packet_names import address_of
 from onceq.core.names.resolve import destinations
 from onceq.core.state.queues import Queue
-from onceq.core.step.batches import CheckedBatch, Target
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.message_numbers import take_numbers
-from onceq.core.step.shares import answered
-from onceq.core.step.step import Step
+from onceq.core.step.change_builder import ChangeBuilder, take_numbers
+from onceq.core.step.routes import CheckedBatch, Target
+from onceq.core.step.step import Step, answered
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass, class_name
 from onceq.model.identity import MessageId, guid_text

@@ -3,21 +3,142 @@
 What applications ask are the requests of ``model/requests``. Applications are *owners*: one number
 for each connection (or embedded user), never used again while the process runs. Every request of an
 owner carries a request number, which the one ``Answer`` repeats; request 0 asks for no answer.
-
-Peers are *sessions*: one number for each MS-MQQB session, given by the engine.
+Peers are *sessions*: one number for each MS-MQQB session, given by the engine. The batches of jobs
+are in ``core/inputs/jobs.py``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from onceq.core.inputs import backup, damage, directory, jobs, settings
+from onceq.core.inputs.jobs import JobBatch, JobFailed, NextJob
+from onceq.errors import DamagedPiece
 from onceq.model.connection import ConnectionStatus
+from onceq.model.directory import Snapshot
 from onceq.model.identification import ON_THIS_COMPUTER, Identification
 from onceq.model.requests import Request
-from onceq.model.rights import Actor
+from onceq.model.rights import Actor, SharedRights
 from onceq.model.run import Run
+from onceq.model.settings import Settings
+from onceq.model.views.managers import ScrubView
 from onceq.packet.arrived import ArrivedRun
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """The store was put back from a backup; once, before anybody else is heard.
+
+    Attributes:
+        taken_s, position: Of the backup.
+        previous: GUID of the manager that it is of, if this one is another; empty if it is the
+            same.
+        instances: New identifiers for the public queues of another manager, one for each.
+    """
+
+    owner: int
+    request: int
+    taken_s: int
+    position: int
+    previous: bytes = b""
+    instances: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Spoiled:
+    """Stored bytes turned out not to be what was written (``core/management/damage.py``).
+
+    Attributes:
+        reader: The application that was about to get messages that lie there; 0: nobody was.
+        unsent: (outgoing queue, lane, counter) of what was about to be transmitted: what lies
+            behind that counter never left.
+        gone: Messages among them that were received outside a transaction by the same step, and
+            are in no queue any more: (queue, lookup identifier, bytes, address) of each.
+        untold: The reader's transaction that has taken messages of which he was told nothing; 0:
+            none has.
+    """
+
+    pieces: tuple[DamagedPiece, ...]
+    reader: int = 0
+    unsent: tuple[tuple[int, int, int], ...] = ()
+    gone: tuple[tuple[int, int, int, int], ...] = ()
+    untold: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scrubbed:
+    """How far a scrub has come (``service/scrub.py``); what it found came as ``Spoiled``."""
+
+    view: ScrubView
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryChanged:
+    """The directory was read, or cannot be read any more (DL-14).
+
+    Attributes:
+        snapshot: What it says; None: it was never read.
+        trouble: Why it cannot be read now; "" if it can.
+    """
+
+    snapshot: Snapshot | None
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RightsRead:
+    """The rights were read that a directory has for all who share it, or cannot be read.
+
+    Attributes:
+        book: What stands there; ``NO_RIGHTS``: this queue manager has no directory (any more).
+            None: nothing is there, or it cannot be read.
+        trouble: Why it cannot be read; "": nothing is there.
+    """
+
+    book: SharedRights | None
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconfigure:
+    """Settings, which manager passes messages on to which (GUID to computer name), and where the
+    address book says that managers are."""
+
+    settings: Settings
+    routes: Mapping[bytes, str]
+    peers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TellTrail:
+    """How acts of administration are told outside the store, for the status.
+
+    Attributes:
+        trouble: Why acts wait that are to be told; "": none does.
+        lost: Acts that went before they were told, since the start.
+    """
+
+    trouble: str = ""
+    lost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TellDoors:
+    """How other queue managers come in, for the status.
+
+    Attributes:
+        identity: Whether this one has an identity, and TLS with it.
+        ends_s: Until when its certificate is good; 0: it is not, or there is none.
+        problem: Why nobody believes the certificate; "": it is good, or there is none.
+        plain_peers: Addresses that may speak without proving who they are.
+        issued: Queue managers that were given a certificate here.
+    """
+
+    identity: bool = False
+    ends_s: int = 0
+    problem: str = ""
+    plain_peers: tuple[str, ...] = ()
+    issued: frozenset[bytes] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +159,7 @@ class OwnerCame:
 @dataclass(frozen=True, slots=True)
 class Witnessed:
     """Something was done to this queue manager that the core has no part in, such as that another
-    one has joined its authority: it is noted in the trail (``core/state/trail.py``).
+    one has joined its authority: it is noted in the trail (``core/state/audit_trail.py``).
 
     Attributes:
         owner, request: Who is told once it stands there; 0: nobody waits for that.
@@ -193,8 +314,8 @@ Input = (
     | OwnerCame
     | Witnessed
     | OwnerGone
-    | directory.DirectoryChanged
-    | directory.RightsRead
+    | DirectoryChanged
+    | RightsRead
     | SessionOpened
     | SessionClosed
     | ConnectFailed
@@ -203,15 +324,15 @@ Input = (
     | Room
     | Tick
     | Space
-    | damage.Spoiled
-    | damage.Scrubbed
+    | Spoiled
+    | Scrubbed
     | Relocate
-    | jobs.JobBatch
-    | jobs.JobFailed
-    | jobs.NextJob
+    | JobBatch
+    | JobFailed
+    | NextJob
     | Compose
-    | backup.PutBack
-    | settings.Reconfigure
-    | settings.TellDoors
-    | settings.TellTrail
+    | PutBack
+    | Reconfigure
+    | TellDoors
+    | TellTrail
 )

@@ -17,7 +17,7 @@ from typing import Final
 from onceq.core.management.paging import Listing, Order
 from onceq.core.rights.demands import MONITOR, to_decide
 from onceq.core.rights.judge import may
-from onceq.core.state.group_table import Group
+from onceq.core.state.branch_table import Group
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.model.requests import Look

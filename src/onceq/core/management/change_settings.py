@@ -9,8 +9,8 @@ Upholds: I26 (nothing waits for a timer that the old settings would have set).
 from __future__ import annotations
 
 from onceq.core.ending.portions import numbered, some_at_a_time
-from onceq.core.inputs.settings import Reconfigure, TellDoors, TellTrail
-from onceq.core.state.queues import OutgoingQueue
+from onceq.core.inputs.inputs import Reconfigure, TellDoors, TellTrail
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.step.step import Step
 from onceq.core.transaction import abandoned_branches, idle_timeout
 from onceq.core.transfer.outgoing_queue import start_if_possible

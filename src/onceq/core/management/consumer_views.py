@@ -19,8 +19,8 @@ from onceq.core.management.paging import LATER
 from onceq.core.names.resolve import find_queue
 from onceq.core.rights.demands import MONITOR, whose
 from onceq.core.rights.judge import may
+from onceq.core.state.queue_tables import title_of
 from onceq.core.state.queues import Handle, Queue
-from onceq.core.state.state import title_of
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.model.branch import Phase

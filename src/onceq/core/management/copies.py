@@ -20,8 +20,9 @@ from typing import Final
 
 from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, AWAITING
-from onceq.core.state.queues import OutgoingQueue
+from onceq.core.state.queue_tables import ACKS_OWED, DOUBTS_KEPT, ORDER_QUEUE_NUMBER
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import (
     BranchForgotten,
@@ -30,7 +31,6 @@ from onceq.core.state.setups import (
     RowsForgotten,
     TokenRevoked,
 )
-from onceq.core.state.state import ACKS_OWED, DOUBTS_KEPT, ORDER_QUEUE_NUMBER
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
 from onceq.core.transaction.second_phase import undo_promised
@@ -153,7 +153,7 @@ def _release(step: Step, number: int) -> int:
 
 def _drop_owed(step: Step) -> int:
     """What is owed now. What is wanted of ends to come is void with the record of the restore
-    (``core/state/setup_effects.py``)."""
+    (``State._put_back``)."""
     return _release(step, ACKS_OWED)
 
 

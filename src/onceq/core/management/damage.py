@@ -4,7 +4,7 @@ The engine verifies what it reads before anything is said of it. Where stored by
 written, it hands in ``Spoiled``, and every message that lies in those bytes is set aside, wherever
 it is: in a queue, held by the transaction that was about to get it, in an outgoing queue, a dead
 letter, a copy in a journal. It ends there, durably, and stands in the hidden queue DAMAGED with an
-entry that says where it was (``core/state/damage_table.py``), until an operator drops it.
+entry that says where it was (``core/state/log_space.py``), until an operator drops it.
 
 In an outgoing queue it ends like any other end: not delivered if it never left, in doubt if it may
 have; the doubt can be settled later. The message behind it is linked anew when it is transmitted.
@@ -21,14 +21,16 @@ from collections.abc import Iterator, Sequence
 
 from onceq.core.decision import Notice
 from onceq.core.ending.final_acknowledgments import tell_end
-from onceq.core.inputs.damage import Spoiled
+from onceq.core.inputs.inputs import Spoiled
 from onceq.core.receive.receive_exact import held_by
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, REMOVED, PositionBlock
 from onceq.core.state.positions import Positions
-from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue, lookup_id
+from onceq.core.state.queue_tables import ACKS_OWED, DAMAGED, title_of
+from onceq.core.state.queues import AnyQueue, Queue, lookup_id
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import FoundDamaged
-from onceq.core.state.state import ACKS_OWED, DAMAGED, IN_DOUBT, title_of
+from onceq.core.state.state import IN_DOUBT
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_queue import start_if_possible

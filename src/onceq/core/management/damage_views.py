@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from onceq.core.decision import Scrub
-from onceq.core.inputs.damage import Scrubbed
+from onceq.core.inputs.inputs import Scrubbed
 from onceq.core.management.paging import Listing, Order
-from onceq.core.state.damage_table import Damage
+from onceq.core.state.log_space import Damage
 from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.queue_tables import DAMAGED
 from onceq.core.state.setups import DamageDropped
-from onceq.core.state.state import DAMAGED
 from onceq.core.step.step import Step
 from onceq.errors import InvalidParameter, MessageNotFound
 from onceq.model.numbers import read_number

@@ -16,7 +16,7 @@ from typing import Final
 from onceq.core.decision import Register, Rewrite
 from onceq.core.ending.ending import gave_up
 from onceq.core.ending.portions import ENDED_AT_ONCE, some_at_a_time
-from onceq.core.inputs.directory import DirectoryChanged
+from onceq.core.inputs.inputs import DirectoryChanged
 from onceq.core.management.paging import Listing, Order
 from onceq.core.names.packet_names import address_of, for_others
 from onceq.core.names.resolve import (
@@ -25,11 +25,12 @@ from onceq.core.names.resolve import (
     index_places,
     read_directory,
 )
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import OutgoingQueue, Queue
-from onceq.core.state.state import ACKS_OWED
+from onceq.core.state.queue_tables import ACKS_OWED
+from onceq.core.state.queues import Queue
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.names import Mode
+from onceq.core.step.routes import Mode
 from onceq.core.step.step import Step
 from onceq.core.transfer.in_doubt import inquire
 from onceq.core.transfer.outgoing_queue import start_if_possible

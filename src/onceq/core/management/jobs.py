@@ -37,11 +37,10 @@ from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import Queue, place_of
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import JobEnded, JobStarted
-from onceq.core.step.acts import Deed, put
-from onceq.core.step.batches import CheckedBatch
+from onceq.core.step.audit_entries import AuditEntry, record_act
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.shares import refusal
-from onceq.core.step.step import Step
+from onceq.core.step.routes import CheckedBatch
+from onceq.core.step.step import Step, refusal
 from onceq.errors import (
     AccessDenied,
     InsufficientResources,
@@ -228,7 +227,7 @@ def _tell_end(step: Step, job: Job) -> None:
     if job.who:
         stay = sum(job.kept.values())
         what = f"{job.number} {job.state.value}: {job.done} done, {stay} kept, {job.failed} failed"
-        put(step, job.who, job.where, Deed("end job", what))
+        record_act(step, job.who, job.where, AuditEntry("end job", what))
 
 
 def _carry_out(step: Step, job: Job, item: JobBatch) -> ChangeBuilder:

@@ -11,8 +11,9 @@ from __future__ import annotations
 from onceq.core.ending import acknowledgments
 from onceq.core.ending.portions import ENDED_AT_ONCE, UNASKED_FOR_ONE
 from onceq.core.receive.expiry import expire_some
-from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
-from onceq.core.state.state import ACKS_OWED, DOUBTS_KEPT
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.queue_tables import ACKS_OWED, DOUBTS_KEPT
+from onceq.core.state.queues import AnyQueue, Queue
 from onceq.core.step.step import Step
 from onceq.core.transfer import in_doubt, outgoing_queue
 

@@ -27,8 +27,8 @@ from onceq.core.management.queue_views import (
 )
 from onceq.core.names.resolve import computer_of
 from onceq.core.receive.poison import holds_poison
-from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
-from onceq.core.state.state import (
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.queue_tables import (
     DEAD_LETTER,
     DEAD_XACT,
     FIRST_NUMBER,
@@ -36,6 +36,7 @@ from onceq.core.state.state import (
     JOURNAL_BIT,
     title_of,
 )
+from onceq.core.state.queues import AnyQueue, Queue
 from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_states import state_of
 from onceq.errors import InvalidParameter

@@ -11,9 +11,11 @@ from dataclasses import fields
 
 from onceq.core.names.packet_names import PUBLIC_KEY, public_key
 from onceq.core.names.resolve import find_source, lead_of
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.peer_table import Progress
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import OutgoingQueue, Progress, Queue
-from onceq.core.state.state import queue_key_of, stream_key_of_number
+from onceq.core.state.queue_tables import queue_key_of, stream_key_of_number
+from onceq.core.state.queues import Queue
 from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_states import LOCAL_CONNECTION, state_of
 from onceq.errors import NoInterface, UninitializedObject

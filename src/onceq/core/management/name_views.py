@@ -23,10 +23,10 @@ from onceq.core.names.resolve import (
 from onceq.core.rights.demands import MONITOR, to_see_properties
 from onceq.core.rights.judge import may
 from onceq.core.rights.places import places
-from onceq.core.state.live_bytes import Space
-from onceq.core.state.queues import OutgoingQueue
-from onceq.core.state.state import title_of
-from onceq.core.step.names import Mode
+from onceq.core.state.log_space import Space
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.queue_tables import title_of
+from onceq.core.step.routes import Mode
 from onceq.core.step.step import Step
 from onceq.core.transfer.connecting import way_of
 from onceq.errors import OnceqError

@@ -25,15 +25,14 @@ from onceq.core.peers.strangers import forget, idle, unanswered
 from onceq.core.receive.handles import release
 from onceq.core.receive.poison import policy_set, waits
 from onceq.core.receive.receive import serve_waiting
-from onceq.core.state.link_states import LinkEvent
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.proof_setups import MakerKnown
-from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.core.state.queue_tables import queue_key_of
+from onceq.core.state.queues import Queue
 from onceq.core.state.records import Change, Op, RangeChange
-from onceq.core.state.setups import Offline, Paused, QueueMade, QueueSet
-from onceq.core.state.state import queue_key_of
-from onceq.core.step.shares import refusal
-from onceq.core.step.step import Step
+from onceq.core.state.setups import MakerKnown, Offline, Paused, QueueMade, QueueSet
+from onceq.core.state.transition_tables import LinkEvent
+from onceq.core.step.step import Step, refusal
 from onceq.core.transfer.outgoing_queue import start_if_possible
 from onceq.errors import (
     IllegalPathName,

@@ -20,11 +20,9 @@ from onceq.core.management.paging import Listing, Order
 from onceq.core.management.stream_views import people_call
 from onceq.core.names.resolve import find_queue
 from onceq.core.peers.trust import STAMP_SHIFT, rebind
-from onceq.core.state.name_bindings import Binding
-from onceq.core.state.proof_setups import AddressBound
-from onceq.core.state.proofs import PREFIX
-from onceq.core.state.queues import Progress
-from onceq.core.state.setups import ClockBelieved, NameUnbound, StreamSetBack
+from onceq.core.state.peer_bindings import PREFIX, Binding
+from onceq.core.state.peer_table import Progress
+from onceq.core.state.setups import AddressBound, ClockBelieved, NameUnbound, StreamSetBack
 from onceq.core.step.early_runs import SET_BACK
 from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources, InvalidParameter, OnceqError, QueueNotFound

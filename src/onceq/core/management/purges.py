@@ -30,11 +30,12 @@ from onceq.core.management.directory_rules import register
 from onceq.core.names.resolve import find_source, local_queue, one_name
 from onceq.core.receive.entrance import Why, check_taking
 from onceq.core.receive.handles import end_waits
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
-from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
+from onceq.core.state.queue_tables import queue_key_of
+from onceq.core.state.queues import AnyQueue, Queue
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import QueueDropped
-from onceq.core.state.state import queue_key_of
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.core.transfer.in_doubt import inquire

@@ -19,11 +19,11 @@ from onceq.core.receive.poison import holds_poison
 from onceq.core.rights.demands import MONITOR, to_see_properties
 from onceq.core.rights.judge import may
 from onceq.core.rights.places import place_of
-from onceq.core.state.outgoing_attempts import Attempt
+from onceq.core.state.outgoing_queues import Attempt, OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, KEPT, REMOVED
 from onceq.core.state.positions import Positions
-from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue, lookup_id
-from onceq.core.state.state import title_of
+from onceq.core.state.queue_tables import title_of
+from onceq.core.state.queues import AnyQueue, Queue, lookup_id
 from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_states import LOCAL_CONNECTION, locked, state_of
 from onceq.model.classes import is_refused_there

@@ -7,8 +7,8 @@ from typing import Final
 
 from onceq.core.management.paging import Listing, Order
 from onceq.core.names.resolve import find_queue
-from onceq.core.state.readings import Reading
-from onceq.core.state.state import title_of
+from onceq.core.state.client_memory import Reading
+from onceq.core.state.queue_tables import title_of
 from onceq.core.step.step import Step
 from onceq.model.requests import Look
 from onceq.model.views.queues import ReaderView

@@ -15,10 +15,10 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 from onceq.core.decision import Notice
-from onceq.core.inputs.backup import PutBack
+from onceq.core.inputs.inputs import PutBack
 from onceq.core.management import copies
 from onceq.core.state.setups import QueueSet, StorePutBack
-from onceq.core.step.acts import Deed, put
+from onceq.core.step.audit_entries import AuditEntry, record_act
 from onceq.core.step.step import Step
 from onceq.model.identity import guid_text
 
@@ -44,7 +44,7 @@ def put_back(step: Step, item: PutBack) -> None:
     )
     kind = f"; made as a copy of {guid_text(item.previous)}" if item.previous else ""
     about = f"log position {item.position}, of second {item.taken_s}{kind}"
-    put(step, "operator", "local", Deed("restore", about))
+    record_act(step, "operator", "local", AuditEntry("restore", about))
     step.answer(item.owner, item.request, aside)
 
 

@@ -25,8 +25,8 @@ from onceq.core.rights.judge import check, granted, may
 from onceq.core.rights.places import place_of
 from onceq.core.state.queues import Queue
 from onceq.core.state.setups import RightsGiven, RightsTaken
-from onceq.core.step.shares import check as check_share
 from onceq.core.step.step import Step
+from onceq.core.step.step import check as check_share
 from onceq.core.transaction.unit_of_work import owner_gone
 from onceq.errors import OnceqError
 from onceq.model.identity import guid_text

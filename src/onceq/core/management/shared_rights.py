@@ -9,10 +9,10 @@ Upholds: I28.
 
 from __future__ import annotations
 
-from onceq.core.inputs.directory import RightsRead
+from onceq.core.inputs.inputs import RightsRead
 from onceq.core.management.rights import look_again
 from onceq.core.state.setups import RightsShared
-from onceq.core.step.acts import Deed, put
+from onceq.core.step.audit_entries import AuditEntry, record_act
 from onceq.core.step.step import Step
 from onceq.model.rights import Grant, SharedRights
 from onceq.model.shared_rights import believed, described, difference, dump_grants
@@ -62,7 +62,7 @@ def _follow(step: Step, book: SharedRights, known: SharedRights) -> None:
     step.setup(RightsShared(book.id, book.number, dump_grants(grants)))
     given, taken = difference(grants, known.grants), difference(known.grants, grants)
     if given or taken:
-        put(step, _DIRECTORY, "", Deed("follow rights", _change(book, given, taken)))
+        record_act(step, _DIRECTORY, "", AuditEntry("follow rights", _change(book, given, taken)))
     if taken:
         look_again(step)
 

@@ -14,9 +14,10 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from onceq.core.state.live_bytes import Live
+from onceq.core.state.log_space import Live
 from onceq.core.state.position_block import REMOVED, PositionBlock
-from onceq.core.state.state import DAMAGED, State
+from onceq.core.state.queue_tables import DAMAGED
+from onceq.core.state.state import State
 from onceq.model.limits import SPARSE_POSITIONS_MAX
 from onceq.model.run import LENGTH_TYPE, Extent, total_of
 

@@ -8,7 +8,7 @@ from onceq.core.management.msmq_names import format_name_of
 from onceq.core.management.paging import Listing, Order
 from onceq.core.peers.duplicate_identity import found_of
 from onceq.core.peers.trust import STAMP_SHIFT
-from onceq.core.state.queues import Progress
+from onceq.core.state.peer_table import Progress
 from onceq.core.step.step import Step
 from onceq.model.identity import guid_text
 from onceq.model.views.queues import StreamView

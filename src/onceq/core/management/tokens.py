@@ -21,8 +21,7 @@ from onceq.core.decision import Answer
 from onceq.core.inputs.inputs import OwnerCame
 from onceq.core.management.paging import Listing, Order
 from onceq.core.state.setups import TokenCreated, TokenRevoked
-from onceq.core.step.shares import refusal
-from onceq.core.step.step import Step, Timer
+from onceq.core.step.step import Step, Timer, refusal
 from onceq.errors import AccessDenied, InsufficientResources, InvalidParameter
 from onceq.model.limits import TOKEN_LOOK_S, TOKENS_MAX
 from onceq.model.requests import CreateToken, Look, RevokeToken

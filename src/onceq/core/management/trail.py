@@ -17,8 +17,8 @@ from typing import Any, Final
 from onceq.core.decision import Answer
 from onceq.core.inputs.inputs import Witnessed
 from onceq.core.names.resolve import find_source
-from onceq.core.state.queues import OutgoingQueue
-from onceq.core.step.acts import NOTHING, WHOLE, Deed, noted, put
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.step.audit_entries import NO_ENTRY, WHOLE, AuditEntry, note_act, record_act
 from onceq.core.step.step import Step
 from onceq.errors import InvalidParameter, OnceqError
 from onceq.model import requests
@@ -39,7 +39,7 @@ def note(step: Step, item: Any, error: OnceqError | None) -> None:
     deed = TABLE[type(item)](step, item)
     if deed.what and (error is None or _worth(step, item, error)):
         idle = error is None and not step.decision.records and _only_answers(step)
-        noted(step, item.owner, deed, "" if error is None else error.code, idle=idle)
+        note_act(step, item.owner, deed, "" if error is None else error.code, idle=idle)
 
 
 def _only_answers(step: Step) -> bool:
@@ -58,7 +58,7 @@ def _worth(step: Step, item: Request, error: OnceqError) -> bool:
 
 def witnessed(step: Step, item: Witnessed) -> None:
     """Something was done that the core has no part in."""
-    put(step, item.who, item.where, Deed(item.what, item.about), item.result)
+    record_act(step, item.who, item.where, AuditEntry(item.what, item.about), item.result)
     step.answer(item.owner, item.request, None)
 
 
@@ -93,82 +93,84 @@ def end(step: Step) -> TrailView:
 # ---- in which words ----------------------------------------------------------------------------
 
 
-def _created(step: Step, item: requests.CreateQueue) -> Deed:
+def _created(step: Step, item: requests.CreateQueue) -> AuditEntry:
     made = item.properties
     assert made is not None, "the request was checked"
-    return Deed("create queue", f"private$\\{made.name}" if made.private else made.name)
+    return AuditEntry("create queue", f"private$\\{made.name}" if made.private else made.name)
 
 
-def _rights(step: Step, item: requests.SetRights) -> Deed:
+def _rights(step: Step, item: requests.SetRights) -> AuditEntry:
     at = f" at {item.pattern}" if item.pattern else ""
     verb, where = "revoke" if item.take else "grant", " everywhere" if item.everywhere else ""
-    return Deed(f"{verb}{where}", f"{item.who} {','.join(words_of(item.grant.rights))}{at}")
+    return AuditEntry(f"{verb}{where}", f"{item.who} {','.join(words_of(item.grant.rights))}{at}")
 
 
-def _steered(step: Step, item: requests.SteerOutgoing) -> Deed:
+def _steered(step: Step, item: requests.SteerOutgoing) -> AuditEntry:
     action = item.action if isinstance(item.action, str) else item.action.value
-    return Deed(action.replace("-", " "), item.destination or WHOLE)
+    return AuditEntry(action.replace("-", " "), item.destination or WHOLE)
 
 
-def _decided(step: Step, item: requests.CommitBranch | requests.RollbackBranch) -> Deed:
+def _decided(step: Step, item: requests.CommitBranch | requests.RollbackBranch) -> AuditEntry:
     verb = "commit" if isinstance(item, requests.CommitBranch) else "roll back"
-    return Deed(f"{verb} branch by hand", str(item.xid)) if item.by_hand else NOTHING
+    return AuditEntry(f"{verb} branch by hand", str(item.xid)) if item.by_hand else NO_ENTRY
 
 
-def _accepted(step: Step, item: requests.AskRows) -> Deed:
-    return Deed("accept database", item.agent) if item.found == ROWS_ACCEPTED else NOTHING
+def _accepted(step: Step, item: requests.AskRows) -> AuditEntry:
+    return AuditEntry("accept database", item.agent) if item.found == ROWS_ACCEPTED else NO_ENTRY
 
 
-def _held(step: Step, item: requests.HoldLog) -> Deed:
-    return Deed("begin backup") if item.verb is Grip.BEGIN else NOTHING
+def _held(step: Step, item: requests.HoldLog) -> AuditEntry:
+    return AuditEntry("begin backup") if item.verb is Grip.BEGIN else NO_ENTRY
 
 
-def _taken_out(step: Step, item: requests.Remove) -> Deed:
+def _taken_out(step: Step, item: requests.Remove) -> AuditEntry:
     """Applications remove what they have received; from an outgoing queue an operator does."""
     try:
         outgoing = isinstance(find_source(step, item.queue), OutgoingQueue)
     except OnceqError:
-        return NOTHING
-    return Deed("take out", item.queue) if outgoing else NOTHING
+        return NO_ENTRY
+    return AuditEntry("take out", item.queue) if outgoing else NO_ENTRY
 
 
-def _job(step: Step, item: requests.StartJob) -> Deed:
+def _job(step: Step, item: requests.StartJob) -> AuditEntry:
     action = item.action if isinstance(item.action, str) else item.action.value
     to = f" to {item.to}" if item.to else ""
     number = f"{item.number}: " if item.number else ""
-    return Deed("start job", f"{number}{action} {', '.join(item.queues)}{to}")
+    return AuditEntry("start job", f"{number}{action} {', '.join(item.queues)}{to}")
 
 
-def _named(what: str) -> Callable[[Step, Any], Deed]:
-    return lambda step, item: Deed(what, item.name)
+def _named(what: str) -> Callable[[Step, Any], AuditEntry]:
+    return lambda step, item: AuditEntry(what, item.name)
 
 
-TABLE: Final[dict[type[Request], Callable[[Step, Any], Deed]]] = {
-    requests.AcceptClock: lambda step, item: Deed("accept clock", f"{item.source}: {item.reason}"),
+TABLE: Final[dict[type[Request], Callable[[Step, Any], AuditEntry]]] = {
+    requests.AcceptClock: lambda step, item: AuditEntry(
+        "accept clock", f"{item.source}: {item.reason}"
+    ),
     requests.AskRows: _accepted,
-    requests.CancelJob: lambda step, item: Deed("cancel job", str(item.number)),
+    requests.CancelJob: lambda step, item: AuditEntry("cancel job", str(item.number)),
     requests.CommitBranch: _decided,
     requests.CreateQueue: _created,
     requests.CreateToken: _named("create token"),
     requests.DeleteQueue: _named("delete queue"),
-    requests.EditDirectory: lambda step, item: Deed(f"{item.what} list", item.name),
-    requests.ForgetBranch: lambda step, item: Deed("forget branch", str(item.xid)),
-    requests.ForgetGroup: lambda step, item: Deed("forget group", item.app),
-    requests.ForgetPeer: lambda step, item: Deed(
+    requests.EditDirectory: lambda step, item: AuditEntry(f"{item.what} list", item.name),
+    requests.ForgetBranch: lambda step, item: AuditEntry("forget branch", str(item.xid)),
+    requests.ForgetGroup: lambda step, item: AuditEntry("forget group", item.app),
+    requests.ForgetPeer: lambda step, item: AuditEntry(
         "forget peer", f"{item.name} to {item.to}" if item.to else item.name
     ),
-    requests.ForgetReader: lambda step, item: Deed(
+    requests.ForgetReader: lambda step, item: AuditEntry(
         "forget reader", f"{item.reader or '-'} of {item.queue}"
     ),
     requests.HoldLog: _held,
     requests.PurgeQueue: _named("purge"),
     requests.Remove: _taken_out,
-    requests.ResetStream: lambda step, item: Deed(
+    requests.ResetStream: lambda step, item: AuditEntry(
         "reset stream", f"{item.source} at {item.queue}: {item.reason}"
     ),
     requests.RevokeToken: _named("revoke token"),
     requests.RollbackBranch: _decided,
-    requests.SetQueue: lambda step, item: Deed(
+    requests.SetQueue: lambda step, item: AuditEntry(
         "set properties", f"{item.name}: {', '.join(item.values)}"
     ),
     requests.SetRights: _rights,

@@ -35,8 +35,9 @@ from onceq.core.names.resolve import find_outgoing, find_queue
 from onceq.core.peers import undone_restores
 from onceq.core.peers.duplicate_identity import clash_views
 from onceq.core.receive.poison import holds_poison
-from onceq.core.state.queues import OutgoingQueue, Queue
-from onceq.core.state.state import DEAD_LETTER, DEAD_XACT
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.queue_tables import DEAD_LETTER, DEAD_XACT
+from onceq.core.state.queues import Queue
 from onceq.core.step.step import Step
 from onceq.errors import InvalidParameter
 from onceq.model.identity import guid_text

@@ -11,8 +11,9 @@ from heapq import merge
 
 from onceq.core.decision import HistoryWanted
 from onceq.core.management.paging import LATER
-from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
-from onceq.core.state.state import FIRST_NUMBER, JOURNAL_BIT, title_of
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.queue_tables import FIRST_NUMBER, JOURNAL_BIT, title_of
+from onceq.core.state.queues import AnyQueue, Queue
 from onceq.core.step.step import Step
 from onceq.errors import InvalidParameter
 from onceq.model.identity import guid_text

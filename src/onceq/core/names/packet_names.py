@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from onceq.core.names.resolve import computer_of, destinations
-from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
-from onceq.core.state.state import ORDER_QUEUE_NUMBER, queue_key_of, stream_key_of_number
-from onceq.core.step.batches import Target
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.queue_tables import ORDER_QUEUE_NUMBER, queue_key_of, stream_key_of_number
+from onceq.core.state.queues import AnyQueue, Queue
+from onceq.core.step.routes import Target
 from onceq.core.step.step import Step
 from onceq.errors import IllegalFormatName, UnsupportedFormatName
 from onceq.model.hosts import is_one_of

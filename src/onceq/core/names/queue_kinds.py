@@ -6,7 +6,7 @@ Upholds: I2 (a send is refused as a whole, and not thrown away).
 from __future__ import annotations
 
 from onceq.core.state.queues import Queue
-from onceq.core.step.batches import Target
+from onceq.core.step.routes import Target
 from onceq.errors import WrongQueueKind
 from onceq.errors.usage import not_transactional
 

@@ -11,18 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from onceq.core.state.proof_setups import MakerKnown
-from onceq.core.state.queues import OutgoingQueue, Queue
-from onceq.core.state.setups import AliasJoined, OutgoingOpened, OutgoingWanted
-from onceq.core.state.state import (
-    DEAD_LETTER,
-    DEAD_XACT,
-    JOURNAL,
-)
-from onceq.core.step.batches import Target
-from onceq.core.step.names import Mode
-from onceq.core.step.shares import refusal
-from onceq.core.step.step import Step
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.queue_tables import DEAD_LETTER, DEAD_XACT, JOURNAL
+from onceq.core.state.queues import Queue
+from onceq.core.state.setups import AliasJoined, MakerKnown, OutgoingOpened, OutgoingWanted
+from onceq.core.step.routes import Mode, Target
+from onceq.core.step.step import Step, refusal
 from onceq.errors import (
     InsufficientResources,
     NoDirectory,
@@ -217,7 +211,7 @@ def outgoing_for(
         step.setup(
             OutgoingOpened(
                 number=state.next_number,
-                name=name,
+                name=str(name),
                 marked=True,
                 for_strangers=stranger,
                 homes=_homes(step, name, homes) if answer else None,

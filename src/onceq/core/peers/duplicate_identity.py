@@ -8,7 +8,7 @@ concerned, and to the managers whose identity it is. What proves it:
 
 * two lives that open sessions are both at work: the one that began earlier has answered, on a
   session, what was said after the later one was there;
-* a sequence number comes again with another message (``core/state/last_accepted.py``);
+* a sequence number comes again with another message (``core/state/peer_table.py``);
 * a manager acknowledges a stream in our name that no life in our records has given.
 
 Upholds: I25. Running tables; what goes on after a restart is noticed again.
@@ -25,9 +25,10 @@ from onceq.core.peers import undone_restores
 from onceq.core.peers.lives import rise_above
 from onceq.core.peers.strangers import known
 from onceq.core.peers.trust import HEARSAY, disbelieve, sent_elsewhere, serves
-from onceq.core.state.queues import OutgoingQueue, Peer, Progress
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.peer_table import Peer, Progress
 from onceq.core.state.setups import MayHaveLeftElsewhere
-from onceq.core.step.identity_watch import Clash, Met
+from onceq.core.step.sessions import Clash, Met
 from onceq.core.step.step import Step
 from onceq.model.identity import guid_text
 from onceq.model.limits import (

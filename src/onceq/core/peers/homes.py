@@ -29,8 +29,7 @@ from onceq.core.peers.strangers import known
 from onceq.core.rights.judge import sender_of
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.setups import OutgoingHomes
-from onceq.core.step.shares import answered
-from onceq.core.step.step import Step
+from onceq.core.step.step import Step, answered
 from onceq.model.addresses import AWAY, address_of, is_near
 from onceq.model.hosts import means_itself
 from onceq.model.names import FormatName, Kind, url_of

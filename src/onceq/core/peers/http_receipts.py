@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from onceq.core.names.resolve import outgoing_for
 from onceq.core.peers.strangers import known
-from onceq.core.state.queues import OutgoingQueue, Progress
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.peer_table import Progress
 from onceq.core.state.records import PUT_EXPRESS
 from onceq.core.state.setups import ReceiptsTo
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.message_numbers import take_numbers
-from onceq.core.step.shares import answered
-from onceq.core.step.step import Step
+from onceq.core.step.change_builder import ChangeBuilder, take_numbers
+from onceq.core.step.step import Step, answered
 from onceq.errors import InsufficientResources
 from onceq.model.limits import HTTP_RECEIPTS_MAX
 from onceq.model.names import parse_format_name

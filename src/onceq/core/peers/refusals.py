@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from onceq.core.decision import Ready
 from onceq.core.peers.trust import serves
-from onceq.core.state.queues import Peer
+from onceq.core.state.peer_table import Peer
 from onceq.core.step.step import Step
 from onceq.model.limits import NOTES_MAX
 from onceq.packet.arrived import ArrivedRun

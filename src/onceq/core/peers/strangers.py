@@ -19,9 +19,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from onceq.core.names.resolve import index_by_guid
-from onceq.core.state.link_states import Link
-from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.queues import Queue
 from onceq.core.state.setups import OutgoingDropped
+from onceq.core.state.transition_tables import Link
 from onceq.core.step.step import Step
 from onceq.model.limits import (
     ANSWER_CONNECTS_MAX,

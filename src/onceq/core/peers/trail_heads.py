@@ -6,7 +6,7 @@ Upholds: I28 (who did something is known).
 from __future__ import annotations
 
 from onceq.core.inputs.inputs import SessionOpened
-from onceq.core.state.proof_setups import HeadTold
+from onceq.core.state.setups import HeadTold
 from onceq.core.step.step import Step
 from onceq.model.identification import Proof
 

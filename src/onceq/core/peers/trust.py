@@ -19,11 +19,12 @@ from __future__ import annotations
 from onceq.core.inputs.inputs import SessionOpened
 from onceq.core.names.resolve import computer_of, lead_of, outgoing_for
 from onceq.core.state.in_doubt_table import Doubt
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE, AWAITING
-from onceq.core.state.proof_setups import AddressBound, PeerProven
-from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
-from onceq.core.state.setups import NameBound
-from onceq.core.state.state import ORDER_QUEUE_NUMBER, title_of
+from onceq.core.state.queue_tables import ORDER_QUEUE_NUMBER, title_of
+from onceq.core.state.queues import TRANSACTIONAL_LANE
+from onceq.core.state.setups import AddressBound, NameBound, PeerProven
 from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources
 from onceq.hidden import quote_word

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.peer_table import Progress
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import OutgoingQueue, Progress, Queue
+from onceq.core.state.queues import Queue
 from onceq.core.state.setups import UndoneKnown
 from onceq.core.step.step import Step
 from onceq.model.identity import guid_text

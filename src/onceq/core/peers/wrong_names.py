@@ -17,8 +17,9 @@ from typing import Final
 from onceq.core.inputs.inputs import SessionOpened
 from onceq.core.names.packet_names import other_computer
 from onceq.core.peers.strangers import known
-from onceq.core.state.queues import OutgoingQueue, Peer
-from onceq.core.step.identity_watch import WrongName
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.peer_table import Peer
+from onceq.core.step.sessions import WrongName
 from onceq.core.step.step import Step
 from onceq.model.hosts import is_one_of, means_itself
 from onceq.model.identity import NO_GUID, guid_text

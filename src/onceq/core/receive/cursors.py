@@ -11,8 +11,8 @@ from onceq.core.receive.lookup import Place
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import AnyQueue, lookup_id, place_of
 from onceq.core.step.readers import Cursor
-from onceq.core.step.shares import check as check_share
 from onceq.core.step.step import Step
+from onceq.core.step.step import check as check_share
 from onceq.errors import (
     IllegalCursorAction,
     InvalidHandle,

@@ -7,9 +7,10 @@ from typing import Final
 from onceq.core.names.queue_kinds import kind_of
 from onceq.core.names.resolve import destinations, find_queue, find_source, one_name
 from onceq.core.receive.subqueues import ensure
-from onceq.core.state.queues import Handle, OutgoingQueue, Queue
-from onceq.core.step.shares import check as check_share
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.queues import Handle, Queue
 from onceq.core.step.step import Step
+from onceq.core.step.step import check as check_share
 from onceq.errors import (
     InvalidHandle,
     OperationCancelled,

@@ -18,8 +18,9 @@ from onceq.core.receive.entrance import Why, check_taking
 from onceq.core.receive.handles import handle_of
 from onceq.core.receive.receive import range_places
 from onceq.core.state.branch_table import Marks
-from onceq.core.state.queues import OutgoingQueue, Queue
-from onceq.core.state.readings import Read
+from onceq.core.state.client_memory import Read
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.queues import Queue
 from onceq.core.state.setups import ReaderForgotten
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step

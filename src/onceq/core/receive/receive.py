@@ -34,10 +34,11 @@ from onceq.core.receive.handles import check_alive
 from onceq.core.receive.lookup import Place, ordered, visible, with_shown
 from onceq.core.receive.lookup import find as find_place
 from onceq.core.receive.poison import alone
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, REMOVED
-from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue, lookup_id, place_of
-from onceq.core.step.shares import check as check_share
+from onceq.core.state.queues import AnyQueue, Queue, lookup_id, place_of
 from onceq.core.step.step import Step, Timer
+from onceq.core.step.step import check as check_share
 from onceq.errors import (
     InvalidParameter,
     MessageAlreadyReceived,

@@ -15,12 +15,10 @@ from onceq.core.names.resolve import is_local, local_queue, one_name
 from onceq.core.rights.demands import to_hold
 from onceq.core.rights.judge import may
 from onceq.core.rights.places import place_of
-from onceq.core.state.makers import is_counted
-from onceq.core.state.proof_setups import MakerKnown
+from onceq.core.state.queue_tables import is_counted
 from onceq.core.state.queues import Queue
-from onceq.core.state.setups import SubqueueDropped, SubqueueMade
-from onceq.core.step.shares import refusal
-from onceq.core.step.step import Step
+from onceq.core.state.setups import MakerKnown, SubqueueDropped, SubqueueMade
+from onceq.core.step.step import Step, refusal
 from onceq.errors import InsufficientResources, InvalidParameter, QueueNotFound
 from onceq.model.names import FormatName
 from onceq.model.shares import Thing

@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from onceq.core.rights.places import Place, PlaceKind, place_of, place_sent_to, places
+from onceq.core.state.queue_tables import queue_key_of
 from onceq.core.state.queues import Handle, Queue
-from onceq.core.state.state import queue_key_of
-from onceq.core.step.batches import CheckedBatch
+from onceq.core.step.routes import CheckedBatch
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.model import requests

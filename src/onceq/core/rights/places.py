@@ -11,8 +11,9 @@ from dataclasses import replace
 from enum import Enum
 
 from onceq.core.names.resolve import is_local, local_queue, members
-from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
-from onceq.core.state.state import JOURNAL_BIT, queue_key_of
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.queue_tables import JOURNAL_BIT, queue_key_of
+from onceq.core.state.queues import AnyQueue, Queue
 from onceq.core.step.step import Step
 from onceq.errors import QueueNotFound
 from onceq.model.names import FormatName, Kind, parse_any, queue_key

@@ -20,8 +20,8 @@ from onceq.core.send.send import in_order, worth_sharing
 from onceq.core.state.branch_table import StoredPackets
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import Change
-from onceq.core.step.batches import CheckedBatch, StoredBatch
-from onceq.core.step.message_numbers import take_numbers
+from onceq.core.step.change_builder import take_numbers
+from onceq.core.step.routes import CheckedBatch, StoredBatch
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.model.requests import SendItem

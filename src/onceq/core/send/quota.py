@@ -7,7 +7,7 @@ the quota stays so until its commit.
 from __future__ import annotations
 
 from onceq.core.state.queues import Queue
-from onceq.core.step.batches import Target
+from onceq.core.step.routes import Target
 from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources
 from onceq.model.limits import STREAM_NUMBERS_MAX

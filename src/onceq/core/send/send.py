@@ -33,11 +33,11 @@ from onceq.core.names.resolve import destinations
 from onceq.core.peers.lives import next_stream
 from onceq.core.send.checks import check_batch, checked_size
 from onceq.core.send.quota import check_quota
-from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Queue
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.queues import TRANSACTIONAL_LANE, Queue
 from onceq.core.state.records import PUT_DEADLETTER, PUT_JOURNAL, Put, RestOf
-from onceq.core.step.batches import CheckedBatch, Deadlines, Route, Target
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.message_numbers import take_numbers
+from onceq.core.step.change_builder import ChangeBuilder, take_numbers
+from onceq.core.step.routes import CheckedBatch, Deadlines, Route, Target
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.errors import OnceqError, StorageReserve

@@ -1,18 +1,35 @@
-"""What is durable of external transactions: branches that are prepared, and decisions.
+"""What is durable of external transactions: prepared branches, groups of them, and decisions.
 
 A prepared branch keeps all that its commit needs: what it sends, checked and resolved to its
 destinations, with the headers of the packets and the bodies; and what it has received, which stays
-locked. So the promise to commit does not rest on a directory that can be reached, on a quota that
+locked. So the promise to commit does not depend on a directory that can be reached, on a quota that
 has room, or on the process that made it (I20). It is one record; a commit or a roll-back is a
-change with a mark that the branch is over.
+change with a mark that the branch is over. Where all that a branch sends goes to queues of this
+manager, nothing in its packets waits for the commit: they are *laid*, written into the record of
+the prepare as they will be received, and the commit only says where they lie
+(``core/send/packets_at_prepare.py``).
 
-Where all that a branch sends goes to queues of this manager, nothing in its packets waits for the
-commit: they are *laid*, written into the record of the prepare as they will be received, and the
-commit only says where they lie (``core/send/packets_at_prepare.py``).
+A group is committed by one record (``group``), which names the branches in their order; the changes
+that follow it in the log carry that out. A log that ends between these records still has the
+decision: recovery carries out what is left (``core/transaction/groups.py``).
+
+A database that is a last agent keeps its rows until they are removed in bulk, and may be set back
+to an earlier state: its rows are then missing, although branches were committed for them. To notice
+that, the manager counts rows. ``mark`` says up to which number rows are to be looked for. When they
+were found, the database gets a note with the number of the mark (``partners/last_agent.py``), which
+is ``kept`` from then on, and the rows before it may be removed. The note is younger than all rows
+that were found for it: a state of the database without one of these has no note either. Branches
+end in any order: a branch whose number is not above the mark may be committed after the mark was
+set. These few are listed one by one (``late``) until the next mark is set, and looked for
+(``looked``) until the rows up to that were found. A row that is counted and was never written makes
+the database look as if it had been set back, so what is known of a database has an owner: who was
+the first to commit a branch by its rows. Others need a right for it (``core/rights/demands.py``).
 
 The byte forms are described in ``docs/reference/formats/records.md``.
 
-Upholds: I20 (a promise is kept), I22 (the same tables while running and after a restart).
+Upholds: I2 (a group is all or nothing), I4 (a version once), I20 (a promise is kept), I21 (a
+database that was set back is recognised), I22 (the same tables while running and after a
+restart).
 """
 
 from __future__ import annotations
@@ -25,18 +42,231 @@ from dataclasses import astuple, dataclass, field
 from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any, Final
 
+from onceq.core.state import setups
+from onceq.core.state.client_memory import Read
 from onceq.core.state.job_table import JobMark
-from onceq.core.state.readings import Read
-from onceq.core.state.seen_rows import SeenRows
+from onceq.core.state.rows import read_row, row_of
+from onceq.core.state.setups import GroupCommitted, GroupForgotten, Setup
 from onceq.errors import DamagedRecord
+from onceq.model import record
 from onceq.model.branch import Phase
-from onceq.model.record import Record
+from onceq.model.record import MutableRecord, Record
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
 from onceq.model.shares import OwnerCounts
 from onceq.model.xid import Xid, agent_of, anchored, group_of, partner_name
 
+_OLD_NUMBERS: Final = 4
+"""Behind the first one, in checkpoints of versions that wrote no notes."""
+
+
+class Rows(MutableRecord):
+    """Of one database.
+
+    Attributes:
+        kept: Up to which number nothing is looked for but what is late; 0: nothing is known.
+        noted: Whether there must be a note of that number.
+        mark: Up to which number rows are to be looked for now; 0: none are.
+        before: How many branches with numbers above ``kept``, up to ``mark``, were committed before
+            the mark was set.
+        behind: How many with numbers above ``mark``, or above ``kept`` if there is none.
+        last: The highest number that was committed.
+        late: Numbers up to ``mark``, or ``kept``, that were committed since the mark was set.
+        looked: Those that were late when it was set.
+        by: Who has committed first by its rows; empty: whoever runs the manager, or an older
+            version.
+        missing: Whether somebody looked and did not find all that must be there.
+    """
+
+    kept: int = 0
+    noted: bool = False
+    mark: int = 0
+    before: int = 0
+    behind: int = 0
+    last: int = 0
+    late: list[int] = record.field(default_factory=list)
+    looked: list[int] = record.field(default_factory=list)
+    by: str = ""
+    missing: bool = False
+
+
+class SeenRows:
+    """Of all databases, by name."""
+
+    __slots__ = ("_by_name", "set_back")
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Rows] = {}
+        self.set_back: set[str] = set()
+        """Names of those of which rows are missing."""
+
+    def get(self, name: str) -> Rows:
+        """Of one; as of one that nothing is known of, if so."""
+        return self._by_name.get(name) or Rows()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def owner(self, name: str) -> str | None:
+        """Whose one is; None: nothing is known of it."""
+        rows = self._by_name.get(name)
+        return rows.by if rows is not None else None
+
+    def committed(self, name: str, number: int, by: str) -> None:
+        """A branch, which ``by`` has promised, was committed because its row is there."""
+        rows = self._by_name.get(name)
+        if rows is None:
+            rows = self._by_name[name] = Rows(by=by)
+        if number > (rows.mark or rows.kept):
+            rows.behind += 1
+        else:
+            rows.late.append(number)
+        rows.last = max(rows.last, number)
+
+    def marked(self, name: str) -> None:
+        """Rows up to the last one are to be looked for."""
+        rows = self._by_name[name]
+        rows.mark, rows.before, rows.behind = rows.last, rows.before + rows.behind, 0
+        rows.looked, rows.late = rows.looked + rows.late, []
+
+    def found(self, name: str, *, noted: bool) -> None:
+        """They are there.
+
+        Args:
+            noted: The database has the note. Older versions wrote none, and may have removed rows
+                that are late.
+        """
+        rows = self._by_name[name]
+        rows.kept, rows.noted, rows.mark, rows.before, rows.looked = rows.mark, noted, 0, 0, []
+        rows.missing = False
+        self.set_back.discard(name)
+        if not noted:
+            rows.late = []
+
+    def miss(self, name: str, *, missing: bool) -> None:
+        """Not all of them are there; or they are there again."""
+        self._by_name[name].missing = missing
+        (self.set_back.add if missing else self.set_back.discard)(name)
+
+    def forget(self, name: str) -> None:
+        """The database is taken as it is: which rows it has up to the last, nobody asks."""
+        rows = self.get(name)
+        if rows.last:
+            self._by_name[name] = Rows(kept=rows.last, last=rows.last, by=rows.by)
+            self.set_back.discard(name)
+
+    def dump(self) -> list[list[Any]]:
+        """The rows of a checkpoint."""
+        return [[name, *row_of(rows)] for name, rows in self._by_name.items()]
+
+    def load(self, rows: list[list[Any]]) -> None:
+        """Take the rows of a checkpoint; those of older versions have no lists or owners, and know
+        of no note."""
+        for name, kept, *others in rows:
+            if len(others) == _OLD_NUMBERS:
+                others.insert(0, False)
+            found = self._by_name[name] = read_row(Rows, [kept, *others])
+            if found.missing:
+                self.set_back.add(name)
+
+
+class Group(Record, frozen=True):
+    """The last group that an application has committed.
+
+    Attributes:
+        query: Which life of the application it was; empty: it did not say.
+        version: Number of the batch.
+        prefix: What the branches of the batch begin with.
+        at_s: Second since 1970.
+        target, digest: Where it went and what was in it; empty: it did not say.
+        by: Whose application it is: who has committed first under its name; empty: whoever runs
+            the manager, or an older version.
+    """
+
+    query: str
+    version: int
+    prefix: bytes
+    at_s: int
+    target: str = ""
+    digest: str = ""
+    by: str = ""
+
+
+class Groups:
+    """One entry for each application.
+
+    Attributes:
+        named_by: Whose the entries are.
+        pending: Numbers of the branches of the last group, in order, that are still prepared: they
+            are to be committed before anything else happens.
+    """
+
+    __slots__ = ("_last", "named_by", "pending")
+
+    def __init__(self) -> None:
+        self._last: dict[str, Group] = {}
+        self.named_by = OwnerCounts()
+        self.pending: list[int] = []
+
+    def __iter__(self) -> Iterator[tuple[str, Group]]:
+        return iter(self._last.items())
+
+    def __len__(self) -> int:
+        return len(self._last)
+
+    def get(self, app: str) -> Group | None:
+        """What an application has committed last."""
+        return self._last.get(app)
+
+    def apply(self, setup: GroupForgotten) -> None:
+        """Apply a setup."""
+        self.forget(setup.app)
+
+    def committed(self, group: GroupCommitted, prepared: Iterable[int]) -> None:
+        """A record says that a group is committed; these branches of it are still prepared."""
+        self.forget(group.app)  # The one that is used last stands last.
+        self._keep(
+            group.app,
+            Group(group.query, group.version, group.prefix.encode(), group.at, group.target,
+                  group.digest, group.by),
+        )  # fmt: skip
+        self.pending = list(prepared)
+
+    def carried_out(self, branch: int) -> None:
+        """A change says that a branch has taken effect."""
+        if branch in self.pending:
+            self.pending.remove(branch)
+
+    def forget(self, app: str) -> None:
+        """A record says that an application is forgotten."""
+        known = self._last.pop(app, None)
+        if known is not None:
+            self.named_by.drop(known.by)
+
+    def _keep(self, app: str, group: Group) -> None:
+        self._last[app] = group
+        self.named_by.add(group.by)
+
+    def oldest(self) -> tuple[str, Group] | None:
+        """The application that has not committed for the longest time."""
+        return next(iter(self._last.items()), None)
+
+    def dump(self) -> list[list[Any]]:
+        """For a checkpoint, which is never made in the middle of a group."""
+        assert not self.pending, "a checkpoint in the middle of a group"
+        return [
+            [app, g.query, g.version, g.prefix.decode(), g.at_s, g.target, g.digest, g.by]
+            for app, g in self
+        ]
+
+    def load(self, values: list[list[Any]]) -> None:
+        """From a checkpoint."""
+        # Behind the time stands what later versions have added.
+        for app, query, version, prefix, at_s, *more in values:
+            self._keep(app, Group(query, version, prefix.encode(), at_s, *more))
+
+
 if TYPE_CHECKING:
-    from onceq.core.state.live_bytes import Space
+    from onceq.core.state.log_space import Space
 
 KIND_PREPARE: Final = 3
 VERSION: Final = 1
@@ -239,7 +469,7 @@ class Marks(Record, frozen=True):
         gtrid: Of the transaction that it decides to commit; empty: none.
         partners: To be told of that; without ``gtrid``: the database whose row has committed the
             branch (with it, that stands in the branch's identifier).
-        reads: Who has read what it removes (``core/state/readings.py``).
+        reads: Who has read what it removes (``core/state/client_memory.py``).
         by: Whose decision about ``gtrid`` it is; empty: of whoever runs the manager.
         job: What it does for a job (``core/state/job_table.py``).
     """
@@ -349,6 +579,22 @@ class Branches:
         if marks.gtrid:
             self._decide(marks.gtrid, Decided(marks.partners, wall_s, marks.by))
 
+    def apply(self, setup: Setup) -> None:
+        """Apply a setup."""
+        match setup:
+            case setups.BranchForgotten(number):
+                self.drop(self.numbered(number))
+            case setups.DecisionCarriedOut(gtrid):
+                self.carried_out(gtrid)
+            case setups.RowsMarked(agent):
+                self.rows.marked(agent)
+            case setups.RowsFound(agent, noted):
+                self.rows.found(agent, noted=noted)
+            case setups.RowsMissing(agent, missing):
+                self.rows.miss(agent, missing=missing)
+            case setups.RowsForgotten(agent):
+                self.rows.forget(agent)
+
     def decide(self, numbers: Iterable[int], at_s: int, by: str) -> None:
         """Groups are committed: what anchors among these branches stand for is decided, too."""
         for number in numbers:
@@ -410,9 +656,7 @@ class Branches:
     def dump(self) -> dict[str, Any]:
         """Decisions, and the sizes of the branches whose bytes stand behind the tables."""
         return {
-            "decisions": [
-                [g.hex(), list(d.partners), d.at_s, d.by] for g, d in self.decisions.items()
-            ],
+            "decisions": [[gtrid, d.partners, d.at_s, d.by] for gtrid, d in self.decisions.items()],
             "rows": self.rows.dump(),
             "sizes": [sum(map(len, branch.encode())) for branch in self],
         }

@@ -15,11 +15,15 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from onceq.core.state.queues import Progress
+from onceq.core.state.peer_table import Progress
 from onceq.core.state.records import PUT_FINAL
+from onceq.core.state.setups import StreamClaimed
 from onceq.model.limits import DOUBTS_MAX, LEFT_STREAMS_MAX, PASSED_RANGES_MAX
 from onceq.packet.settle import Memory
 
+UNNAMED: Final = "private#00000000"
+"""Under this key older versions have noted what senders said of streams to any of their public
+queues: of which one is not known, so nothing of it is read from records or checkpoints."""
 DOUBTS_QUEUE: Final = 6
 """Number of the hidden queue of messages in doubt (``DOUBTS_KEPT`` of ``core/state/state.py``)."""
 Place = tuple[int, int, int]
@@ -243,7 +247,7 @@ class Doubts:
             for stream, s in self._streams.items()
             for number, d in s.doubts.items()
         ]
-        return [[guid.hex() for guid in places], rows]
+        return [list(places), rows]
 
     def load(
         self, rows: list[list[int]], given: list[list[Any]] | None,
@@ -321,6 +325,11 @@ class Memories:
     def _forgot(self, source: bytes, key: str, stream: int) -> None:
         self.forgotten[source, key] = max(self.forgotten.get((source, key), 0), stream)
 
+    def apply(self, setup: StreamClaimed) -> None:
+        """Apply a setup."""
+        if setup.key != UNNAMED:
+            self.claim((setup.source, setup.key, setup.stream), setup.by)
+
     def claim(self, key: tuple[bytes, str, int], by: int) -> None:
         """Another stream of the sender goes on with what was not accepted of one that was left, or
         never begun."""
@@ -360,6 +369,7 @@ class Memories:
         for place in [p for p in left if p[:2] == (progress.source, progress.key)]:
             if place[2] >= stream:
                 del left[place]
+                self._claims.pop(place, None)
         return found
 
     def lost(self) -> None:

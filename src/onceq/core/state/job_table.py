@@ -13,11 +13,14 @@ Upholds: I2, I22, I24 (JOBS_KEPT_MAX, JOBS_RUNNING_MAX, JOB_FAILURES_MAX, JOB_RE
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from onceq.core.state.rows import read_fields, row_of
+from onceq.core.state.setups import JobEnded, JobStarted, Setup
 from onceq.model.jobs import JobState, Order
 from onceq.model.limits import JOB_FAILURES_MAX, JOB_REASONS_MAX, JOBS_KEPT_MAX
+from onceq.model.record import MutableRecord, field, names
 
 OTHERS: Final = "other reasons"
 """Under which messages are counted when there are JOB_REASONS_MAX reasons already."""
@@ -110,8 +113,7 @@ class JobMark:
         )  # fmt: skip
 
 
-@dataclass(slots=True)
-class Job:
+class Job(MutableRecord):
     """One job.
 
     Attributes:
@@ -199,6 +201,18 @@ class Jobs:
         """Those that are not over, in the order in which they were started."""
         return [job for job in self._jobs.values() if job.running]
 
+    def apply(self, setup: Setup) -> None:
+        """Apply a setup."""
+        match setup:
+            case JobStarted():
+                s = setup
+                self.start(
+                    Job(s.number, sources_of(s.sources), Order.load(s.order), s.who, s.where,
+                        s.free, s.at_s, s.total, into=tuple(s.into))
+                )  # fmt: skip
+            case JobEnded(number, state, at_s, why):
+                self.end(number, JobState(state), at_s, why)
+
     def start(self, job: Job) -> None:
         """One begins."""
         self._jobs[job.number] = job
@@ -221,32 +235,22 @@ class Jobs:
             del self._jobs[one.number]
 
     def dump(self) -> list[list[Any]]:
-        """For a checkpoint."""
-        return [
-            [
-                job.number, list(map(list, job.sources)), job.order.dump(), job.who, job.where,
-                job.free, job.began_s, job.total, job.state.value, job.ended_s, job.at, job.after,
-                job.looked, job.done, job.gone, job.failed, job.more, list(job.kept.items()),
-                list(map(list, job.failures)), job.why, list(job.into), job.torn,
-            ]
-            for job in self
-        ]  # fmt: skip
+        """The rows of a checkpoint."""
+        rows = []
+        for job in self:
+            row = dict(zip(names(Job), row_of(job), strict=True))
+            row["order"], row["kept"] = job.order.dump(), list(job.kept.items())
+            row["failures"] = job.failures.copy()
+            rows.append(list(row.values()))
+        return rows
 
-    def load(self, rows: Sequence[Sequence[Any]], behind: int) -> None:
-        """From a checkpoint.
-
-        Args:
-            behind: Number of the next job.
-        """
-        for number, sources, order, who, where, free, began_s, total, state, *rest in rows:
-            ended_s, at, after, looked, done, gone, failed, more, kept, failures, why, *later = rest
-            self._jobs[number] = Job(
-                number, sources_of(sources), Order.load(order), who, where, free, began_s, total,
-                JobState(state), ended_s, at, after, looked, done, gone, failed, more, dict(kept),
-                [Failed(*row) for row in failures], why,
-                tuple(later[0]) if later else (), *later[1:],
-            )  # fmt: skip
-        self.next = behind
+    def load(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Take the rows of a checkpoint."""
+        for row in rows:
+            given = dict(zip(names(Job), row, strict=False))
+            given |= {"order": Order.load(given["order"]), "kept": dict(given["kept"])}
+            job = read_fields(Job, given)
+            self._jobs[job.number] = job
 
 
 def sources_of(rows: Sequence[Sequence[Any]]) -> tuple[Source, ...]:

@@ -13,15 +13,15 @@ Upholds: I7 (numbers for ever, also over copies and backups), I24 (a bounded lis
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from onceq.core.state.rows import read_row
 from onceq.core.state.setups import LifeBegun
 from onceq.model.limits import LIVES_MAX
+from onceq.model.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Record, frozen=True):
     """Identifiers that were given: this stamp with the ordinals from ``first`` to before
     ``end``."""
 
@@ -87,16 +87,15 @@ class Lives:
         return 0 < self.made_ns != made_ns > 0
 
     def dump(self) -> dict[str, Any]:
-        """As JSON."""
-        before = [[g.stamp, g.first, g.end] for g in self._before]
+        """The member of a checkpoint."""
         return {
-            "id": self.id.hex(), "message": self.message, "first": self.first, "given": before,
+            "id": self.id, "message": self.message, "first": self.first, "given": self._before,
             "made_ns": self.made_ns,
         }  # fmt: skip
 
     def load(self, values: dict[str, Any]) -> None:
-        """From JSON."""
+        """Take the member of a checkpoint."""
         self.id = bytes.fromhex(values["id"])
         self.message, self.first = values["message"], values["first"]
         self.made_ns = values.get("made_ns", 0)
-        self._before = [Given(*entry) for entry in values["given"]]
+        self._before = [read_row(Given, row) for row in values["given"]]

@@ -1,22 +1,63 @@
-"""What is known of other managers: sessions with them, and how far their streams have come.
+"""What is known of other managers: sessions, how far their streams are, and where receipts go.
 
-Upholds: I24 (small entries, in bounded tables).
+A session may serve thousands of outgoing queues. ``ReadyQueues`` has those of which something may
+leave, so that each acknowledgment does not look into all of them.
+
+A number at or below the last one accepted is a repetition only if the message has the identifier of
+the one that was accepted under it. With another identifier, two managers give numbers as one: a
+copy, or a backup that goes on with the numbers of another life. ``Accepted`` notices that: to
+acknowledge such a message would lose it.
+
+Upholds: I7, I9 (what was not accepted is not acknowledged), I24 (small entries, in bounded tables),
+I25, I26 (each ready queue gets its turn).
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
+from array import array
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from onceq.core.state.turns import Turns
+from onceq.core.state.rows import read_row, row_of
+from onceq.core.state.setups import ClockBelieved, ReceiptsTo
 from onceq.model.identification import ON_THIS_COMPUTER, Identification
+from onceq.model.limits import ACCEPTED_NUMBERS_MAX, ACCEPTED_STREAMS_MAX, STREAMS_MAX
+from onceq.model.record import Record
 from onceq.model.rights import Actor
 
 
-@dataclass(frozen=True, slots=True)
-class Reset:
+class ReadyQueues:
+    """See the module. Numbers of outgoing queues, each once."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._numbers
+
+    def note(self, number: int) -> None:
+        """Something of a queue may leave: it comes behind the others, unless it is here."""
+        self._numbers.setdefault(number)
+
+    def next(self) -> int:
+        """The queue whose turn it is; it is not noted any more."""
+        number = next(iter(self._numbers))
+        del self._numbers[number]
+        return number
+
+    def drop(self, number: int) -> None:
+        """A queue is not served by this session any more."""
+        self._numbers.pop(number, None)
+
+
+class Reset(Record, frozen=True):
     """An operator has set an incoming stream back: when, why, and from where."""
 
     at_s: int
@@ -25,8 +66,7 @@ class Reset:
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedClock:
+class AcceptedClock(Record, frozen=True):
     """An operator takes the streams of a manager that begin no later than ``until_s``."""
 
     until_s: int
@@ -49,18 +89,18 @@ class ClocksAhead:
         found = self._accepted.get(guid)
         return 0 if found is None else found.until_s
 
-    def accept(self, source: bytes, until_s: int, at_s: int, reason: str) -> None:
-        """A record says that streams up to a time are taken."""
-        self._accepted[source] = AcceptedClock(until_s, at_s, reason)
+    def apply(self, setup: ClockBelieved) -> None:
+        """Apply a setup."""
+        self._accepted[setup.source] = AcceptedClock(setup.until_s, setup.at_s, setup.reason)
 
     def dump(self) -> list[list[Any]]:
-        """For a checkpoint."""
-        return [[g.hex(), a.until_s, a.at_s, a.reason] for g, a in self._accepted.items()]
+        """The rows of a checkpoint."""
+        return [[guid, *row_of(clock)] for guid, clock in self._accepted.items()]
 
-    def load(self, values: Iterable[tuple[str, int, int, str]]) -> None:
-        """From a checkpoint."""
-        for guid, until_s, at_s, reason in values:
-            self._accepted[bytes.fromhex(guid)] = AcceptedClock(until_s, at_s, reason)
+    def load(self, rows: Iterable[list[Any]]) -> None:
+        """Take the rows of a checkpoint."""
+        for guid, *row in rows:
+            self._accepted[bytes.fromhex(guid)] = read_row(AcceptedClock, row)
 
 
 @dataclass(slots=True)
@@ -115,7 +155,7 @@ class Peer:
     address: str
     who: Identification = ON_THIS_COMPUTER
     outgoing: set[int] = field(default_factory=set)
-    turns: Turns = field(default_factory=Turns)
+    turns: ReadyQueues = field(default_factory=ReadyQueues)
     """Those of them of which something may leave."""
     messages: int = 0
     recoverable: int = 0
@@ -155,3 +195,121 @@ class Peer:
 
     def __post_init__(self) -> None:
         self.actor = self.who.actor
+
+
+@dataclass(slots=True)
+class _Recent:
+    """Message numbers of consecutive sequence numbers from ``first`` on; 0: none was accepted."""
+
+    stream: int
+    first: int
+    messages: array[int]
+
+
+class Accepted:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._recent: OrderedDict[tuple[bytes, str], _Recent] = OrderedDict()
+
+    def note(self, source: bytes, key: str, stream: int, number: int, messages: array[int]) -> None:
+        """These messages were accepted under consecutive numbers from ``number`` on."""
+        recent = self._recent.get((source, key))
+        gap = number - recent.first - len(recent.messages) if recent is not None else 0
+        if recent is None or recent.stream != stream or not 0 <= gap <= ACCEPTED_NUMBERS_MAX:
+            recent = _Recent(stream, number, array("I"))
+            self._recent[source, key] = recent
+        # Numbers that were passed over: no message had them.
+        elif gap:
+            recent.messages.frombytes(bytes(gap * recent.messages.itemsize))
+        recent.messages += messages
+        over = len(recent.messages) - ACCEPTED_NUMBERS_MAX
+        # At twice the number, not at one more: else each message would move all the others.
+        if over >= ACCEPTED_NUMBERS_MAX:
+            del recent.messages[:over]
+            recent.first += over
+        self._recent.move_to_end((source, key))
+        if len(self._recent) > ACCEPTED_STREAMS_MAX:
+            self._recent.popitem(last=False)
+
+    def contradict(self, progress: Progress, number: int, messages: array[int]) -> bool:
+        """Whether other messages than these were accepted under the numbers from ``number`` on;
+        not if nobody remembers."""
+        at = progress.last - number
+        if progress.message and 0 <= at < len(messages) and messages[at] != progress.message:
+            return True
+        recent = self._recent.get((progress.source, progress.key))
+        if recent is None or recent.stream != progress.stream:
+            return False
+        start = max(number, recent.first)
+        end = min(number + len(messages), recent.first + len(recent.messages))
+        known = recent.messages[start - recent.first : max(end - recent.first, 0)]
+        come = messages[start - number : max(end - number, 0)]
+        return known != come and any(a and a != b for a, b in zip(known, come, strict=True))
+
+
+class Receipts:
+    """Direct names for receipts, and of the destination queue, by source and stream."""
+
+    def __init__(self) -> None:
+        self._names: OrderedDict[tuple[bytes, int], tuple[str, str]] = OrderedDict()
+        self._streams: dict[tuple[bytes, str], int] = {}
+        self._latest: dict[bytes, int] = {}
+        """By source: the stream whose address was learned last."""
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def apply(self, setup: ReceiptsTo) -> None:
+        """Apply a setup."""
+        self.learn(setup.source, setup.stream, setup.name, left=setup.left, queue=setup.queue)
+
+    def learn(
+        self, source: bytes, stream: int, name: str, *, left: int = 0, queue: str = ""
+    ) -> None:
+        """Receipts of a stream go to ``name``; ``left`` is the stream to the same queue that it
+        takes the place of, ``queue`` the URL of that queue ("" in records of older versions)."""
+        if left != stream:
+            self._drop(source, left)
+        self._names[source, stream] = (name, queue)
+        self._streams[source, queue] = stream
+        self._names.move_to_end((source, stream))
+        self._latest[source] = stream
+        if len(self._names) > STREAMS_MAX:
+            oldest, number = next(iter(self._names))
+            self._drop(oldest, number)
+            if self._latest[oldest] == number:
+                del self._latest[oldest]
+
+    def _drop(self, source: bytes, stream: int) -> None:
+        known = self._names.pop((source, stream), None)
+        if known is not None and self._streams.get((source, known[1])) == stream:
+            del self._streams[source, known[1]]
+
+    def of_stream(self, source: bytes, stream: int) -> str | None:
+        """Where receipts of a stream go; None if it has not said so."""
+        found = self._names.get((source, stream))
+        return None if found is None else found[0]
+
+    def queue_of(self, source: bytes, stream: int) -> str:
+        """The URL of the destination queue of a stream; "" if it is not known."""
+        return self._names.get((source, stream), ("", ""))[1]
+
+    def stream_to(self, source: bytes, queue: str) -> int:
+        """The stream of a sender to a queue that was learned last; 0 if none was."""
+        return self._streams.get((source, queue), 0)
+
+    def of_source(self, source: bytes) -> str | None:
+        """The address that a sender has announced last; None if it has announced none."""
+        return self.of_stream(source, self._latest.get(source, 0))
+
+    def dump(self) -> list[list[Any]]:
+        """For a checkpoint, the one learned last at the end."""
+        return [
+            [source, stream, name, queue] for (source, stream), (name, queue) in self._names.items()
+        ]
+
+    def load(self, values: Iterable[Sequence[Any]]) -> None:
+        """From a checkpoint; those of older versions know no queues."""
+        for source, stream, name, *queue in values:
+            self.learn(bytes.fromhex(source), stream, name, queue="".join(queue))

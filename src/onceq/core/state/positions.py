@@ -19,7 +19,7 @@ What must hold, and what would break otherwise:
   short, and one that is too far ahead would hide a message for ever.
 
 Ranges of counters are the unit of every operation, so that a transaction of a thousand messages
-costs little more than one of ten. ``core/state/position_states.py`` has what the states mean.
+costs little more than one of ten. ``core/state/transition_tables.py`` has what the states mean.
 
 Upholds: I17 (give-back: an entry never moves), I18 (lookup identifiers never change or repeat),
 I19, I24 (no object for each waiting message).
@@ -30,8 +30,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, insort
 
-from onceq.core.state.expiry_times import ExpiryTimes
-from onceq.core.state.live_bytes import Space
+from onceq.core.state.log_space import Space
+from onceq.core.state.message_times import ExpiryTimes
 from onceq.core.state.position_block import (
     AVAILABLE,
     AWAITING,
@@ -40,10 +40,10 @@ from onceq.core.state.position_block import (
     KEPT,
     REMOVED,
     PositionBlock,
+    PositionTables,
     Range,
     scan_expired,
 )
-from onceq.core.state.position_tables import PositionTables
 from onceq.model.run import InTwoParts, starts_of, total_of
 from onceq.model.time import NEVER_S
 

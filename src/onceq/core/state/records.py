@@ -1,16 +1,16 @@
 """Records: every change of the durable state, as a value and as bytes.
 
 A ``Change`` is everything that one decision does to messages: ranges that move on, messages that
-come in, streams that progress, the outcome of a commit; one record, so that it happens entirely or
+come in, streams that progress, the outcome of a commit. It is one record, so it happens entirely or
 not at all (I2). Where it ends or decides an external transaction it carries ``Marks``. A ``Branch``
 is what a prepared branch of such a transaction has promised (``core/state/branch_table.py``). A
-``Setup``
-is what operators do, rarely: queues made and deleted, outgoing queues opened and paused, restarts;
-it is JSON.
+``Setup`` is a rare change, such as a queue that is made; it is JSON.
 
 The same ``State.apply`` takes these values while running and when a store is read again, so that
 recovery cannot differ from running (I22). The byte form is described with worked bytes in
-``docs/reference/formats/records.md``.
+``docs/reference/formats/records.md``. ``Reader`` cannot step outside a record.
+
+Upholds: I2, I22, I23 (what does not fit is named, not guessed).
 """
 
 from __future__ import annotations
@@ -20,15 +20,55 @@ from array import array
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from operator import attrgetter
+from typing import Any, Final
 
-from onceq.core.state import proof_setups  # noqa: F401  # its records are known, too
 from onceq.core.state.branch_table import KIND_PREPARE, Branch, Marks, decode_branch, decode_marks
-from onceq.core.state.record_reader import HAS_MORE, NAMED, Reader
 from onceq.core.state.setups import KIND_SETUP, Setup, decode_setup
 from onceq.errors import DamagedRecord, NewerFormat
 from onceq.model.identity import NO_GUID, TransactionId
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
 from onceq.model.time import NEVER_S
+
+NAMED: Final = struct.Struct("<I")
+HAS_MORE: Final = 1 << 15
+"""In the length of a key: four bytes follow behind it."""
+
+
+class Reader:
+    """A cursor over one payload that cannot step outside."""
+
+    __slots__ = ("at", "data")
+
+    def __init__(self, data: memoryview) -> None:
+        self.data = data
+        self.at = 0
+
+    def unpack(self, form: struct.Struct) -> tuple[Any, ...]:
+        end = self.at + form.size
+        if end > len(self.data):
+            raise DamagedRecord(f"a record ends at {len(self.data)}, needed up to {end}")
+        values = form.unpack_from(self.data, self.at)
+        self.at = end
+        return values
+
+    def take(self, size: int) -> memoryview:
+        end = self.at + size
+        if end > len(self.data):
+            raise DamagedRecord(f"a record ends at {len(self.data)}, needed up to {end}")
+        piece = self.data[self.at : end]
+        self.at = end
+        return piece
+
+    def named(self, size: int) -> tuple[str, int]:
+        """A key, and what stands behind it; 0 if nothing does."""
+        key = bytes(self.take(size & ~HAS_MORE)).decode()
+        return key, self.unpack(NAMED)[0] if size & HAS_MORE else 0
+
+    def table(self, kind: str, count: int) -> array[int]:
+        values = array(kind)
+        values.frombytes(self.take(count * values.itemsize))
+        return values
+
 
 VERSION = 1
 VERSION_LAID = 2

@@ -1,64 +1,62 @@
-"""Setup records: what operators, starts and rare events do, each a type of its own.
+"""Setup records: the rare changes that operators, starts and single events make.
 
-A setup is one JSON record, ``["verb", {values}]``. The fields of its type are the values; bytes are
-hexadecimal there. Fields with a default may be missing, because older versions did not write them;
-values that this version does not know are passed over.
+A setup is one JSON record, ``["verb", {values}]``. Its type is a struct: the tag is the verb, the
+fields are the values, and ``table`` names the table of ``State`` that applies it. Bytes are
+hexadecimal in JSON. Fields that an older version did not write have a default; values that this
+version does not know are ignored.
 
-Every type says what it does to the durable state; ``setup_effects.py`` does it.
+Upholds: I22 (a record means the same while running and at recovery), I23 (a record that makes no
+sense is named).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final, Self
 
-from onceq.core.state.queue_properties import dump_properties, restore_properties
+from onceq.core.state.rows import as_json, dump_properties, read_fields, restore_properties
 from onceq.errors import DamagedRecord, OnceqError
-from onceq.model.names import FormatName, parse_format_name
 from onceq.model.queue import QueueProperties
+from onceq.model.record import Record, names
 
 KIND_SETUP = 2
 SETUP_VERSION = 1
-
-T = TypeVar("T", bound="Setup")
-KINDS: dict[str, type[Setup]] = {}
-"""By verb."""
-_JSON = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
+_JSON: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True, default=as_json)
 
 
-class Setup:
-    """One thing that was set up; see the module."""
+class Setup(Record, frozen=True):
+    """The base of all setups.
 
-    __slots__ = ()
-    verb: ClassVar[str]
-    names: ClassVar[tuple[str, ...]]
-    """Of its fields; looked up once for the type, not for each record."""
+    Attributes:
+        table: The attribute of ``State`` that applies it; "": ``State`` itself, because it changes
+            several tables.
+    """
+
+    table: ClassVar[str] = ""
+
+    @property
+    def verb(self) -> str:
+        """What the record calls it."""
+        return str(self.__struct_config__.tag)
 
     def values(self) -> dict[str, Any]:
-        """As JSON has them."""
-        found = {name: getattr(self, name) for name in self.names}
-        return {name: v.hex() if isinstance(v, bytes) else v for name, v in found.items()}
+        """The values of the record."""
+        return {name: getattr(self, name) for name in names(type(self))}
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Self:
-        """From JSON; raises KeyError, TypeError or ValueError."""
-        taken = {}
-        for field in fields(cls):  # type: ignore[arg-type]
-            if field.name in values or field.default is MISSING:
-                value = values[field.name]
-                taken[field.name] = bytes.fromhex(value) if field.type == "bytes" else value
-        return cls(**taken)
+        """Make one from the values of a record; raises ValueError or KeyError."""
+        return read_fields(cls, values)
 
     def encode(self) -> bytes:
-        """Bytes of the record."""
+        """The bytes of the record."""
         text = _JSON.encode([self.verb, self.values()])
         return bytes((KIND_SETUP, SETUP_VERSION)) + text.encode()
 
 
 def decode_setup(raw: bytes) -> Setup:
-    """A setup from the JSON of its record; raises DamagedRecord."""
+    """Read a setup from the JSON of its record; raises DamagedRecord."""
     try:
         found = json.loads(raw)
     except ValueError as error:
@@ -74,27 +72,12 @@ def decode_setup(raw: bytes) -> Setup:
     raise DamagedRecord("a setup record without verb and values")
 
 
-@dataclass_transform(frozen_default=True)
-def _setup(verb: str) -> Callable[[type[T]], type[T]]:
-    """Make a class a frozen dataclass, and the one that a verb stands for."""
-
-    def made(kind: type[T]) -> type[T]:
-        found = dataclass(frozen=True, slots=True)(kind)
-        found.verb = verb
-        found.names = tuple(field.name for field in fields(found))  # type: ignore[arg-type]
-        KINDS[verb] = found
-        return found
-
-    return made
-
-
 # ---- queues ------------------------------------------------------------------------------
 
 
-class _OfQueue(Setup):
-    """All properties of a queue are the values."""
+class _OfQueue(Setup, frozen=True):
+    """The base of setups whose values are the properties of a queue."""
 
-    __slots__ = ()
     properties: QueueProperties
 
     def values(self) -> dict[str, Any]:
@@ -102,32 +85,24 @@ class _OfQueue(Setup):
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Self:
-        return cls(restore_properties(values))  # type: ignore[call-arg]
+        return cls(restore_properties(values))
 
 
-@_setup("queue")
-class QueueMade(_OfQueue):
+class QueueMade(_OfQueue, frozen=True, tag="queue"):
     """A queue was made."""
 
-    properties: QueueProperties
 
-
-@_setup("queue-set")
-class QueueSet(_OfQueue):
+class QueueSet(_OfQueue, frozen=True, tag="queue-set"):
     """A queue has these properties from now on."""
 
-    properties: QueueProperties
 
-
-@_setup("drop-queue")
-class QueueDropped(Setup):
+class QueueDropped(Setup, frozen=True, tag="drop-queue"):
     """A queue was deleted, with its journal and its subqueues."""
 
     key: str
 
 
-@_setup("subqueue")
-class SubqueueMade(Setup):
+class SubqueueMade(Setup, frozen=True, tag="subqueue"):
     """A subqueue of the queue ``parent`` was made."""
 
     number: int
@@ -135,16 +110,15 @@ class SubqueueMade(Setup):
     name: str
 
 
-@_setup("forget-reader")
-class ReaderForgotten(Setup):
+class ReaderForgotten(Setup, frozen=True, tag="forget-reader"):
     """It is forgotten how far a reader of a queue was."""
 
+    table = "readings"
     queue: int
     reader: str
 
 
-@_setup("failed")
-class FailureTold(Setup):
+class FailureTold(Setup, frozen=True, tag="failed"):
     """A receiver has said why it gives messages back, or refuses them.
 
     Attributes:
@@ -156,18 +130,29 @@ class FailureTold(Setup):
     why: str
 
 
-@_setup("drop-subqueue")
-class SubqueueDropped(Setup):
+class SubqueueDropped(Setup, frozen=True, tag="drop-subqueue"):
     """A subqueue that was empty and that nobody used went."""
 
     number: int
 
 
+class MakerKnown(Setup, frozen=True, tag="made-by"):
+    """Who has made a queue, a subqueue or an outgoing queue (``core/state/queue_tables.py``)."""
+
+    number: int
+    who: str
+
+
 # ---- outgoing queues ---------------------------------------------------------------------
 
 
-@_setup("outgoing")
-class OutgoingOpened(Setup):
+class OfOutgoing(Setup, frozen=True):
+    """The base of setups that change an outgoing queue that is there."""
+
+    number: int
+
+
+class OutgoingOpened(Setup, frozen=True, tag="outgoing"):
     """An outgoing queue was opened.
 
     Attributes:
@@ -178,116 +163,89 @@ class OutgoingOpened(Setup):
     """
 
     number: int
-    name: FormatName
+    name: str
     marked: bool = False
     for_strangers: bool = False
     homes: tuple[str, ...] | None = None
 
     def values(self) -> dict[str, Any]:
-        values: dict[str, Any] = {
-            "number": self.number, "name": str(self.name), "marked": self.marked,
-            "for_strangers": self.for_strangers,
-        }  # fmt: skip
-        return values if self.homes is None else values | {"homes": list(self.homes)}
-
-    @classmethod
-    def of(cls, values: dict[str, Any]) -> Self:
-        (name,) = parse_format_name(values["name"])
-        marked, for_strangers = values.get("marked", False), values.get("for_strangers", False)
-        homes = values.get("homes")
-        more = None if homes is None else tuple(homes)
-        return cls(values["number"], name, marked, for_strangers, more)
+        values = super().values()
+        if self.homes is None:
+            del values["homes"]
+        return values
 
 
-@_setup("left")
-class Left(Setup):
+class Left(OfOutgoing, frozen=True, tag="left"):
     """No message behind these counters has been transmitted: pairs of lane and counter."""
 
-    number: int
     lanes: list[list[int]]
 
 
-@_setup("elsewhere")
-class MayHaveLeftElsewhere(Setup):
+class MayHaveLeftElsewhere(OfOutgoing, frozen=True, tag="elsewhere"):
     """Another manager with this identity was noticed, and may have transmitted what stood in the
     outgoing queue up to these counters: pairs of lane and counter."""
 
-    number: int
     lanes: list[list[int]]
 
 
-@_setup("alias")
-class AliasJoined(Setup):
+class AliasJoined(Setup, frozen=True, tag="alias"):
     """A further name of an outgoing queue's destination shares the queue from now on (EOD-3)."""
 
     number: int
     name: str
 
 
-@_setup("drop-outgoing")
-class OutgoingDropped(Setup):
+class OutgoingDropped(Setup, frozen=True, tag="drop-outgoing"):
     """An outgoing queue with nothing in it was forgotten, and its further names."""
 
     number: int
 
 
-@_setup("homes")
-class OutgoingHomes(Setup):
+class OutgoingHomes(OfOutgoing, frozen=True, tag="homes"):
     """Answers of an outgoing queue go to these addresses from now on; None: to any."""
 
-    number: int
     homes: list[str] | None
 
 
-@_setup("wanted")
-class OutgoingWanted(Setup):
+class OutgoingWanted(OfOutgoing, frozen=True, tag="wanted"):
     """An outgoing queue that was opened for answers alone is wanted here as well.
 
     Attributes:
         answers: Only for answers to managers that are no strangers.
     """
 
-    number: int
     answers: bool = False
 
 
-@_setup("offline")
-class Offline(Setup):
+class Offline(Setup, frozen=True, tag="offline"):
     """An operator took the manager off the network; 0: back."""
 
     since_s: int
 
 
-@_setup("pause")
-class Paused(Setup):
+class Paused(OfOutgoing, frozen=True, tag="pause"):
     """An outgoing queue was paused; 0: resumed."""
 
-    number: int
     since_s: int
 
 
-@_setup("fence")
-class Fenced(Setup):
+class Fenced(OfOutgoing, frozen=True, tag="fence"):
     """The receiver of an outgoing queue has left the streams in which messages wait: this newer
     one is announced to it; 0: not any more."""
 
-    number: int
     stream: int
 
 
-@_setup("moved-stream")
-class StreamMoved(Setup):
+class StreamMoved(OfOutgoing, frozen=True, tag="moved-stream"):
     """What waits from counter ``first`` to ``last`` goes on in that stream, numbered from 1; the
     packets in the log keep the numbers that they had."""
 
-    number: int
     stream: int
     first: int
     last: int
 
 
-@_setup("refused-late")
-class RefusedLate(Setup):
+class RefusedLate(Setup, frozen=True, tag="refused-late"):
     """A receiver has refused a message of an outgoing queue that had let go of it.
 
     Attributes:
@@ -307,8 +265,7 @@ class RefusedLate(Setup):
 # ---- other managers ----------------------------------------------------------------------
 
 
-@_setup("bound")
-class NameBound(Setup):
+class NameBound(Setup, frozen=True, tag="bound"):
     """A manager answers under a name that was connected to, such as ``os:beta``.
 
     Attributes:
@@ -320,19 +277,42 @@ class NameBound(Setup):
     name: str
     guid: bytes
     since_s: int
-    sent: list[list[int]] | tuple[()] = ()
+    sent: Sequence[Sequence[int]] = ()
     by_hand: bool = False
 
 
-@_setup("unbound")
-class NameUnbound(Setup):
+class NameUnbound(Setup, frozen=True, tag="unbound"):
     """Nobody is known to answer under a name any more."""
 
     name: str
 
 
-@_setup("stream-reset")
-class StreamSetBack(Setup):
+class PeerProven(Setup, frozen=True, tag="proven"):
+    """A queue manager has shown its certificate: it is believed with one alone from now on."""
+
+    table = "proofs"
+    guid: bytes
+
+
+class AddressBound(Setup, frozen=True, tag="address-bound"):
+    """An address that is believed without proof is that queue manager; NO_GUID: none yet."""
+
+    table = "proofs"
+    address: str
+    guid: bytes
+
+
+class HeadTold(Setup, frozen=True, tag="trail-head"):
+    """Another queue manager has told the end of its trail: number and digest of its last act."""
+
+    table = "heads"
+    source: bytes
+    number: int
+    digest: bytes
+    at_s: int
+
+
+class StreamSetBack(Setup, frozen=True, tag="stream-reset"):
     """An operator has set an incoming stream back to one that was left before; 0: to nothing."""
 
     source: bytes
@@ -342,19 +322,18 @@ class StreamSetBack(Setup):
     at_s: int
 
 
-@_setup("clock-ahead")
-class ClockBelieved(Setup):
+class ClockBelieved(Setup, frozen=True, tag="clock-ahead"):
     """An operator has the streams of a manager taken that begin no later than ``until_s``, though
     they may begin in the future."""
 
+    table = "clocks_ahead"
     source: bytes
     until_s: int
     at_s: int
     reason: str
 
 
-@_setup("receipts")
-class ReceiptsTo(Setup):
+class ReceiptsTo(Setup, frozen=True, tag="receipts"):
     """Where receipts for a stream that came over HTTP go.
 
     Attributes:
@@ -362,6 +341,7 @@ class ReceiptsTo(Setup):
         queue: URL of the destination queue; "" in older stores.
     """
 
+    table = "receipts"
     source: bytes
     stream: int
     name: str
@@ -369,11 +349,11 @@ class ReceiptsTo(Setup):
     queue: str = ""
 
 
-@_setup("claim")
-class StreamClaimed(Setup):
+class StreamClaimed(Setup, frozen=True, tag="claim"):
     """What was not accepted of a stream that a sender's messages have left goes on in the stream
     ``by``, and in no other."""
 
+    table = "memories"
     source: bytes
     key: str
     stream: int
@@ -383,22 +363,19 @@ class StreamClaimed(Setup):
 # ---- numbers and lives -------------------------------------------------------------------
 
 
-@_setup("numbers")
-class NumbersReserved(Setup):
+class NumbersReserved(Setup, frozen=True, tag="numbers"):
     """Message numbers below the ceiling may be in use."""
 
     ceiling: int
 
 
-@_setup("restart")
-class RestartedBeforeLives(Setup):
+class RestartedBeforeLives(Setup, frozen=True, tag="restart"):
     """The next message number after a restart, in stores of before there were lives."""
 
     message: int
 
 
-@_setup("life")
-class LifeBegun(Setup):
+class LifeBegun(Setup, frozen=True, tag="life"):
     """A life began with a start of the process: it gives streams from that stamp and ordinal on,
     and message numbers from that one on.
 
@@ -418,8 +395,7 @@ class LifeBegun(Setup):
     orderly: bool | None = None
 
 
-@_setup("streams")
-class StreamsGoOn(Setup):
+class StreamsGoOn(Setup, frozen=True, tag="streams"):
     """New streams go on there, in the same life; of the last stamp the ordinals before ``end`` were
     given."""
 
@@ -428,24 +404,21 @@ class StreamsGoOn(Setup):
     end: int
 
 
-@_setup("skip")
-class SkippedBeforePlaces(Setup):
+class SkippedBeforePlaces(Setup, frozen=True, tag="skip"):
     """Places passed over at a restart, because express messages may have had them: triples of
     queue, lane and counter. In stores of before a life had places of its own."""
 
     lanes: list[list[int]]
 
 
-@_setup("places")
-class PlacesBegun(Setup):
+class PlacesBegun(Setup, frozen=True, tag="places"):
     """Messages that come into local queues get this counter and those behind it, in every lane:
     earlier lives, and those that a restore has undone, have given none of them."""
 
     first: int
 
 
-@_setup("restored")
-class StorePutBack(Setup):
+class StorePutBack(Setup, frozen=True, tag="restored"):
     """The store was put back from a backup: what was known of incoming streams is vague from here
     on, and in a copy nobody wants to be told of its messages. With ``told`` only: the
     operator was told of it."""
@@ -461,8 +434,7 @@ class StorePutBack(Setup):
     tokens: int = 0
 
 
-@_setup("undone")
-class UndoneKnown(Setup):
+class UndoneKnown(Setup, frozen=True, tag="undone"):
     """Since a restore a manager has shown that it knows of what the restore has undone."""
 
     manager: bytes
@@ -473,11 +445,11 @@ class UndoneKnown(Setup):
 # ---- damage ------------------------------------------------------------------------------
 
 
-@_setup("damaged")
-class FoundDamaged(Setup):
+class FoundDamaged(Setup, frozen=True, tag="damaged"):
     """A message that had just been received outside a transaction turned out to be damaged: nothing
     of it is left but this."""
 
+    table = "damages"
     queue: str
     lookup: int
     bytes: int
@@ -485,8 +457,7 @@ class FoundDamaged(Setup):
     at_s: int
 
 
-@_setup("damage-drop")
-class DamageDropped(Setup):
+class DamageDropped(Setup, frozen=True, tag="damage-drop"):
     """An operator forgets an entry of damaged messages."""
 
     number: int
@@ -495,8 +466,7 @@ class DamageDropped(Setup):
 # ---- rights ------------------------------------------------------------------------------
 
 
-@_setup("rights-given")
-class RightsGiven(Setup):
+class RightsGiven(Setup, frozen=True, tag="rights-given"):
     """Somebody may do something from now on.
 
     Attributes:
@@ -514,15 +484,15 @@ class RightsGiven(Setup):
     by: str = ""
 
 
-@_setup("act")
-class Noted(Setup):
-    """An act of administration (``core/state/trail.py``).
+class Noted(Setup, frozen=True, tag="act"):
+    """An act of administration (``core/state/audit_trail.py``).
 
     Attributes:
         since: Place of the first record of its decision: all from there was done at once; 0: none.
         before: Digest of the act before it; empty: of a version without digests.
     """
 
+    table = "trail"
     number: int
     at_s: int
     who: str
@@ -534,8 +504,15 @@ class Noted(Setup):
     before: bytes = b""
 
 
-@_setup("rights-taken")
-class RightsTaken(Setup):
+class ActRepeated(Setup, frozen=True, tag="act-again"):
+    """An act that is kept was done again, and changed nothing."""
+
+    table = "trail"
+    number: int
+    at_s: int
+
+
+class RightsTaken(Setup, frozen=True, tag="rights-taken"):
     """Rights that were given by these words are taken away."""
 
     who: str
@@ -543,8 +520,7 @@ class RightsTaken(Setup):
     pattern: str = ""
 
 
-@_setup("rights-shared")
-class RightsShared(Setup):
+class RightsShared(Setup, frozen=True, tag="rights-shared"):
     """These are the rights that the directory gives from now on, in place of those before.
 
     Attributes:
@@ -558,8 +534,7 @@ class RightsShared(Setup):
     grants: list[list[object]]
 
 
-@_setup("token")
-class TokenCreated(Setup):
+class TokenCreated(Setup, frozen=True, tag="token"):
     """A token is good from now on, and has these rights.
 
     Attributes:
@@ -573,11 +548,10 @@ class TokenCreated(Setup):
     digest: bytes
     made_s: int
     expires_s: int = 0
-    grants: list[list[Any]] | tuple[()] = ()
+    grants: Sequence[Sequence[Any]] = ()
 
 
-@_setup("token-revoked")
-class TokenRevoked(Setup):
+class TokenRevoked(Setup, frozen=True, tag="token-revoked"):
     """A token is no longer good, and what was granted to it by its name is taken away."""
 
     name: str
@@ -586,8 +560,7 @@ class TokenRevoked(Setup):
 # ---- jobs --------------------------------------------------------------------------------
 
 
-@_setup("job")
-class JobStarted(Setup):
+class JobStarted(Setup, frozen=True, tag="job"):
     """A job begins (``core/state/job_table.py``).
 
     Attributes:
@@ -596,6 +569,7 @@ class JobStarted(Setup):
         into: Numbers of the queues here that it sends to.
     """
 
+    table = "jobs"
     number: int
     sources: list[list[Any]]
     order: dict[str, Any]
@@ -604,13 +578,13 @@ class JobStarted(Setup):
     free: bool
     at_s: int
     total: int
-    into: list[int] | tuple[()] = ()
+    into: Sequence[int] = ()
 
 
-@_setup("job-ended")
-class JobEnded(Setup):
+class JobEnded(Setup, frozen=True, tag="job-ended"):
     """A job is over that was not done: it was cancelled, or has failed."""
 
+    table = "jobs"
     number: int
     state: str
     at_s: int
@@ -620,52 +594,51 @@ class JobEnded(Setup):
 # ---- branches ----------------------------------------------------------------------------
 
 
-@_setup("branch-forget")
-class BranchForgotten(Setup):
+class BranchForgotten(Setup, frozen=True, tag="branch-forget"):
     """A branch that was decided by hand is known to its coordinator."""
 
+    table = "branches"
     number: int
 
 
-@_setup("decision-done")
-class DecisionCarriedOut(Setup):
+class DecisionCarriedOut(Setup, frozen=True, tag="decision-done"):
     """All partners have carried out a decision."""
 
+    table = "branches"
     gtrid: bytes
 
 
-@_setup("rows-marked")
-class RowsMarked(Setup):
+class RowsMarked(Setup, frozen=True, tag="rows-marked"):
     """Rows of a last agent are to be looked for, up to the last that has committed a branch."""
 
+    table = "branches"
     agent: str
 
 
-@_setup("rows-found")
-class RowsFound(Setup):
+class RowsFound(Setup, frozen=True, tag="rows-found"):
     """They are there, and so is the note that says so: those before the mark may be removed."""
 
+    table = "branches"
     agent: str
     noted: bool = False
 
 
-@_setup("rows-missing")
-class RowsMissing(Setup):
+class RowsMissing(Setup, frozen=True, tag="rows-missing"):
     """Somebody has looked for rows of a last agent: some are not there, or all are there again."""
 
+    table = "branches"
     agent: str
     missing: bool
 
 
-@_setup("rows-forgotten")
-class RowsForgotten(Setup):
+class RowsForgotten(Setup, frozen=True, tag="rows-forgotten"):
     """A last agent is taken as it is, whatever rows it has lost."""
 
+    table = "branches"
     agent: str
 
 
-@_setup("group")
-class GroupCommitted(Setup):
+class GroupCommitted(Setup, frozen=True, tag="group"):
     """These branches are committed as one.
 
     The marked changes that carry it out follow; where the log ends before them, recovery carries
@@ -691,8 +664,22 @@ class GroupCommitted(Setup):
     by: str = ""
 
 
-@_setup("group-forget")
-class GroupForgotten(Setup):
+class GroupForgotten(Setup, frozen=True, tag="group-forget"):
     """The last version of an application is forgotten."""
 
+    table = "groups"
     app: str
+
+
+def _kinds(base: type[Setup]) -> dict[str, type[Setup]]:
+    """All types below one, by verb."""
+    found: dict[str, type[Setup]] = {}
+    for kind in base.__subclasses__():
+        if kind.__struct_config__.tag is not None:
+            found[str(kind.__struct_config__.tag)] = kind
+        found |= _kinds(kind)
+    return found
+
+
+KINDS: Final = _kinds(Setup)
+"""All setups, by verb."""

@@ -1,10 +1,12 @@
-"""The durable state as the bytes of a checkpoint, and back.
+"""The durable state as the bytes of a checkpoint, and back; with the records behind it, a recovery.
 
-A head in JSON holds everything that is rare; behind it stand the tables of all positions as they
+A head in JSON holds everything that is rare; behind it follow the tables of all positions as they
 are in memory, so that a million messages take some milliseconds and not some seconds. But the head
-has a row for each queue and stream, and, where each of a million messages has a class, or a sender
-that wants to know how it ends, for each of these. So a snapshot is taken first, and made into bytes
-later, beside the work of the manager: of each row is taken what can change.
+has a row for each queue and stream, and, where each of a million messages has a class or a sender
+that wants to know how it ends, for each of these. So a snapshot is taken first and made into bytes
+later, beside the work of the manager: it copies of each row what can change.
+
+Upholds: I22 (the same ``apply`` while running and at recovery).
 """
 
 from __future__ import annotations
@@ -13,24 +15,29 @@ import json
 import struct
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice, starmap
+from itertools import islice
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
-from onceq.core.state import restore_table
-from onceq.core.state.due_times import DueTimes
-from onceq.core.state.endings import LateRefusal
+from onceq.core.state.branch_table import Branch
+from onceq.core.state.in_doubt_table import UNNAMED
+from onceq.core.state.message_times import DueTimes
+from onceq.core.state.peer_table import Progress, Reset
 from onceq.core.state.position_block import PositionBlock
 from onceq.core.state.positions import Positions
-from onceq.core.state.queue_properties import dump_properties, restore_properties
-from onceq.core.state.queues import AnyQueue, OutgoingQueue, Progress, Reset
+from onceq.core.state.queues import AnyQueue
+from onceq.core.state.records import Change, decode
 from onceq.core.state.report_requests import ReportRequest, ReportRequests
-from onceq.core.state.state import UNNAMED, State
+from onceq.core.state.rows import dump_properties, encode_rows, read_row, restore_properties, row_of
+from onceq.core.state.setups import Setup
+from onceq.core.state.state import State
 from onceq.errors import DamagedRecord
+from onceq.model.log import FRAME_HEADER
 from onceq.model.names import parse_format_name
 from onceq.model.rights import SharedRights
 from onceq.model.run import LENGTH_TYPE, Buffer
 from onceq.model.shared_rights import dump_grants, load_grants
+from onceq.model.views.managers import Restored
 from onceq.packet.settle import Memory
 
 CHECKPOINT_VERSION = 1
@@ -55,8 +62,9 @@ LONG_PIECE: Final = 1_000
 _EMPTY_LANE: Final = ',"aborts":[],"classes":[],"notes":[],"moved":[],"chunks":[],"wanting":[]}'
 
 T = TypeVar("T")
-_Member = tuple[str, Sequence[Any], Callable[[Any], list[Any] | dict[str, Any]]]
-"""Of the head: its name, what was taken of each row, and what makes the row of that."""
+_Member = tuple[str, Sequence[Any] | dict[str, Any], Callable[[Any], list[Any] | dict[str, Any]]]
+"""A member of the head: its name, what was taken of each row (or all of one that has no rows), and
+what makes the row of that."""
 
 _of_outgoing = attrgetter("number", "name", "stream", "base", "paused_s", "fence", "moved_to")
 _of_progress = attrgetter(
@@ -93,7 +101,7 @@ class Snapshot:
             self._needs(CHECKPOINT_VERSION_PLACES)
         if any(job.torn for job in state.jobs):
             self._needs(CHECKPOINT_VERSION_TORN)
-        self._head = _json(_head(state))
+        self._head = encode_rows(_head(state))
         self._long = _long(state)
 
     def _needs(self, version: int) -> None:
@@ -107,6 +115,9 @@ class Snapshot:
         """
         pieces = [self._head[:-1]]
         for name, rows, dump in self._long:
+            if isinstance(rows, dict):
+                pieces.append(f',"{name}":{encode_rows(rows)}')
+                continue
             for piece in _rows(name, rows, dump):
                 pieces.append(piece)
                 pause()
@@ -201,7 +212,7 @@ def _rows(name: str, rows: Iterable[T], dump: Callable[[T], object]) -> Iterator
     """A member of an object that is a long list."""
     left, between = iter(rows), f',"{name}":['
     while some := [dump(row) for row in islice(left, ROWS_AT_ONCE)]:
-        yield between + _json(some)[1:-1]
+        yield between + encode_rows(some)[1:-1]
         between = ","
     yield "]" if between == "," else f"{between}]"
 
@@ -211,11 +222,17 @@ def _dump_block(block: tuple[int, int, tuple[int, ...], int]) -> list[Any]:
     return [base, count, sorted(express), *([in_two_parts] if in_two_parts else ())]
 
 
-def _json(values: object) -> str:
-    return json.dumps(values, separators=(",", ":"))
+TABLES: Final = {
+    "bound": "bindings", "proofs": "proofs", "ahead": "clocks_ahead", "outcomes": "outcomes",
+    "receipts": "receipts", "groups": "groups", "readings": "readings", "rights": "policy",
+    "tokens": "tokens", "jobs": "jobs", "trail": "trail", "heads": "heads", "damages": "damages",
+}  # fmt: skip
+"""Members of the head, and the tables of ``State`` that dump and load them without the others."""
 
 
 def _head(state: State) -> dict[str, Any]:
+    """The members that are never long."""
+    outgoing, policy = state.outgoing.values(), state.policy
     return {
         "stamp": state.stamp,
         "life": state.lives.dump(),
@@ -223,78 +240,66 @@ def _head(state: State) -> dict[str, Any]:
         "ceiling": state.number_ceiling,
         "offline": state.offline_s,
         "next": [
-            state.next_number,
-            state.next_message,
-            state.next_ordinal,
-            state.next_transaction,
+            state.next_number, state.next_message, state.next_ordinal, state.next_transaction,
         ],
         "subqueues": [
             [q.number, q.parent.number, q.sub] for q in state.subqueues.values() if q.parent
         ],
-        "elsewhere": [
-            [o.number, list(o.elsewhere.items())] for o in state.outgoing.values() if o.elsewhere
-        ],
-        "aliases": [[o.number, n] for o in state.outgoing.values() for n in o.also.values()],
-        "bound": state.bindings.dump(),
-        "proofs": state.proofs.dump(),
-        "ahead": state.clocks_ahead.dump(),
+        "elsewhere": [[o.number, list(o.elsewhere.items())] for o in outgoing if o.elsewhere],
+        "aliases": [[o.number, name] for o in outgoing for name in o.also.values()],
         "answering": list(state.answering),
         "homes_kept": state.homes_kept,
-        "homes": [
-            [o.number, sorted(o.homes)] for o in state.outgoing.values() if o.homes is not None
-        ],
-        "answers": [o.number for o in state.outgoing.values() if o.answers and o.homes is None],
+        "homes": [[o.number, sorted(o.homes)] for o in outgoing if o.homes is not None],
+        "answers": [o.number for o in outgoing if o.answers and o.homes is None],
         "served": [
-            [o.number, o.served_from, [[g.hex(), a, b] for g, a, b in o.served_before]]
-            for o in state.outgoing.values()
-            if o.served_from or o.served_before
+            [o.number, o.served_from, o.served_before]
+            for o in outgoing if o.served_from or o.served_before
         ],
         "resets": [
-            [p.source.hex(), p.key, p.reset.at_s, p.reset.reason, p.reset.stream, p.reset.number]
-            for p in state.progress.values()
-            if p.reset is not None
+            [p.source, p.key, *row_of(p.reset)] for p in state.progress.values() if p.reset
         ],
         "doubts": state.doubts.dump(),
         "doubts_given": state.doubts.dump_given(),
         "branches": state.branches.dump(),
-        "groups": state.groups.dump(),
-        "damages": state.damages.dump(),
-        "receipts": state.receipts.dump(),
-        "outcomes": state.outcomes.dump(),
-        "restored": restore_table.dump(state.restored),
-        "undone": [[guid.hex(), what, at] for (guid, what), at in state.undone.items()],
-        "rights_book": [state.policy.shared.id.hex(), state.policy.shared.number],
+        "restored": state.restored,
+        "undone": [[guid, what, at] for (guid, what), at in state.undone.items()],
+        "rights_book": [policy.shared.id, policy.shared.number],
         "next_job": state.jobs.next,
         "trail_chain": state.trail.dump_chain(),
         "regions": [base for base, _ in state.space.dump()],
-    }
+    }  # fmt: skip
 
 
 def _long(state: State) -> list[_Member]:
-    """Members of the head with a row for each of something that there can be very many of."""
-    outgoing = state.outgoing.values()
-    return [
+    """The members with a row for each of something that there can be very many of."""
+    outgoing, memories = state.outgoing.values(), state.memories
+    left = [
+        (source, key, m.stream, m.since, m.last, m.passed, memories.claimed(source, key, m.stream))
+        for (source, key, _), m in memories
+    ]
+    members: list[_Member] = [
         ("queues", [q.properties for q in state.queues.values() if not q.system], dump_properties),
         ("outgoing", [(_of_outgoing(o), o.old.items()) for o in outgoing], _dump_outgoing),
         ("marks", [(o.number, list(o.left.items())) for o in outgoing if o.left_known], list),
         ("endings", [(o.number, o.endings.dump()) for o in outgoing if len(o.endings)], list),
         ("late", [(o.number, o.endings.dump_late()) for o in outgoing if o.endings.late], list),
         ("drained", list(state.drained.items()), list),
-        ("heard", list(state.first_heard.items()), lambda row: [row[0].hex(), row[1]]),
-        ("progress", list(map(_of_progress, state.progress.values())), _dump_hex),
-        ("left", _left(state), _dump_hex),
-        ("forgotten", list(state.memories.forgotten.items()), _dump_forgotten),
+        ("heard", list(state.first_heard.items()), list),
+        ("progress", list(map(_of_progress, state.progress.values())), list),
+        ("left", left, list),
+        ("forgotten", list(memories.forgotten.items()), _dump_forgotten),
         ("seen", list(state.seen.items()), _dump_seen),
         ("refused", list(state.refused), list),
-        ("readings", state.readings.dump(), list),
         ("makers", state.makers.dump(), list),
-        ("rights", state.policy.dump(), list),
         ("rights_shared", dump_grants(state.policy.shared.grants), list),
-        ("trail", state.trail.dump(), list),
-        ("heads", state.heads.dump(), list),
-        ("tokens", state.tokens.dump(), list),
-        ("jobs", state.jobs.dump(), list),
     ]
+    for name, attribute in TABLES.items():
+        members.append((name, getattr(state, attribute).dump(), _as_dumped))
+    return members
+
+
+def _as_dumped(row: Any) -> Any:
+    return row
 
 
 def _dump_outgoing(row: tuple[tuple[Any, ...], list[tuple[int, int]]]) -> list[Any]:
@@ -302,26 +307,14 @@ def _dump_outgoing(row: tuple[tuple[Any, ...], list[tuple[int, int]]]) -> list[A
     return [number, str(name), stream, base, old, paused_s, fence, moved_to]
 
 
-def _dump_hex(row: Sequence[Any]) -> list[Any]:
-    return [row[0].hex(), *row[1:]]
-
-
 def _dump_forgotten(row: tuple[tuple[bytes, str], int]) -> list[Any]:
     (source, key), stream = row
-    return [source.hex(), key, stream]
+    return [source, key, stream]
 
 
 def _dump_seen(row: tuple[tuple[bytes, str, int, int], int]) -> list[Any]:
     (source, key, number, sent), at = row
-    return [source.hex(), key, number, at, sent]
-
-
-def _left(state: State) -> list[list[Any]]:
-    return [
-        [source, key, m.stream, m.since, m.last, m.passed,
-         state.memories.claimed(source, key, m.stream)]
-        for (source, key, _), m in state.memories
-    ]  # fmt: skip
+    return [source, key, number, at, sent]
 
 
 def snapshot(state: State) -> list[Buffer]:
@@ -356,43 +349,38 @@ def restore(state: State, checkpoint: bytes) -> None:
             outgoing.old.add(earlier, its_base)
         for known in (*outgoing.old, *((stream,) if stream else ())):
             state.streams[known] = outgoing
-    state.bindings.load(head.get("bound", ()))
-    state.proofs.load(head.get("proofs", {}))
-    state.clocks_ahead.load(head.get("ahead", ()))
+    for name, attribute in TABLES.items():
+        # Older checkpoints lack what came later.
+        if name in head:
+            getattr(state, attribute).load(head[name])
     for number in head.get("answering", ()):
-        answering = state.all_queues[number]
-        assert isinstance(answering, OutgoingQueue)
-        state.answers_only(answering)
+        state.answers_only(state.outgoing_numbered(number))
     # Older stores do not tell: whoever has a stream there is no stranger.
     heard = head.get("heard") or [[source, 0] for source, *_ in head["progress"]]
     state.first_heard = {bytes.fromhex(source): at_s for source, at_s in heard}
     for number, first, before in head.get("served", ()):
-        served = state.all_queues[number]
-        assert isinstance(served, OutgoingQueue)
+        served = state.outgoing_numbered(number)
         served.served_from = first
         served.served_before = tuple((bytes.fromhex(g), a, b) for g, a, b in before)
     for number, lanes in head.get("marks", ()):
-        marked = state.all_queues[number]
-        assert isinstance(marked, OutgoingQueue)
+        marked = state.outgoing_numbered(number)
         marked.left, marked.left_known = dict(map(tuple, lanes)), True
     for number, lanes in head.get("elsewhere", ()):
-        shared = state.all_queues[number]
-        assert isinstance(shared, OutgoingQueue)
-        shared.elsewhere = dict(map(tuple, lanes))
+        state.outgoing_numbered(number).elsewhere = dict(map(tuple, lanes))
     for number, name in head.get("aliases", ()):
         state.join_outgoing(number, name)
     (state.next_number, state.next_message, state.next_ordinal,
      state.next_transaction) = head["next"]  # fmt: skip
     _restore_streams(state, head)
     state.doubts.load(head["doubts"], head.get("doubts_given"), state.served)
-    state.outcomes.load(head["outcomes"])
     # The sum of one value, or of none in checkpoints of older versions.
     for source, key, number, at, *sent in head["seen"]:
         state.seen[bytes.fromhex(source), key, number, sum(sent)] = at
     for base in head["regions"]:
         state.space.restore(base)
     _restore_tables(state, head)
-    state.restored = restore_table.load(head.get("restored"))
+    if head.get("restored") is not None:
+        state.restored = read_row(Restored, head["restored"])
     for guid, what, at in head.get("undone", ()):
         state.undone[bytes.fromhex(guid), what] = at
     if "branches" in head:
@@ -411,10 +399,6 @@ def _restore_tables(state: State, head: dict[str, Any]) -> None:
         outgoing.homes, outgoing.answers = frozenset(homes), True
     for number in head.get("answers", ()):
         state.outgoing_numbered(number).answers = True
-    state.receipts.load(head.get("receipts", ()))
-    state.groups.load(head.get("groups", []))
-    state.readings.load(head.get("readings", []))
-    state.policy.load(head.get("rights", []))
     for number, who in head.get("makers", ()):
         state.makers.made(state.all_queues[number], who)
     if "makers" not in head:
@@ -425,15 +409,12 @@ def _restore_tables(state: State, head: dict[str, Any]) -> None:
     book, number = head.get("rights_book", ("", 0))
     shared = load_grants(head.get("rights_shared", ()))
     state.policy.shared = SharedRights(bytes.fromhex(book), number, shared)
-    state.tokens.load(head.get("tokens", []))
-    state.jobs.load(head.get("jobs", []), head.get("next_job", 1))
-    state.trail.load(head.get("trail", []), head.get("trail_chain"))
-    state.heads.load(head.get("heads", []))
-    state.damages.load(head.get("damages", {}))
+    state.jobs.next = head.get("next_job", 1)
+    state.trail.load_chain(head.get("trail_chain"))
     for number, rows in head.get("endings", ()):
         state.outgoing_numbered(number).endings.load(rows)
     for number, rows in head.get("late", ()):
-        state.outgoing_numbered(number).endings.late.extend(starmap(LateRefusal, rows))
+        state.outgoing_numbered(number).endings.load_late(rows)
     state.drained = dict(map(tuple, head.get("drained", ())))
 
 
@@ -449,7 +430,7 @@ def _restore_streams(state: State, head: dict[str, Any]) -> None:
         )  # fmt: skip
         state.makers.streams.add(source)
     for source, key, *reset in head["resets"]:
-        state.progress[bytes.fromhex(source), key].reset = Reset(*reset)
+        state.progress[bytes.fromhex(source), key].reset = read_row(Reset, reset)
     for source, key, stream, since, last, passed, *claimed in head["left"]:
         memory = Memory(stream, since, last, True, tuple(map(tuple, passed)))
         state.memories.load(bytes.fromhex(source), key, memory, sum(claimed))
@@ -511,3 +492,35 @@ def _dump_wanting(w: ReportRequest) -> list[Any]:
 def _load_wanting(values: list[Any]) -> ReportRequest:
     first, count, source, *rest = values
     return ReportRequest(first, count, bytes.fromhex(source), *rest)
+
+
+def replay(
+    state: State, checkpoint: bytes | None, records: Iterable[tuple[int, memoryview]]
+) -> None:
+    """Load what is durable into a new State.
+
+    Args:
+        checkpoint: What ``snapshot`` gave, or None: the records are all that there ever were.
+        records: Position and payload of every record after it, in order.
+
+    Raises:
+        DamagedRecord: The records do not fit together.
+    """
+    if checkpoint is not None:
+        restore(state, checkpoint)
+    for at, payload in records:
+        apply(state, decode(payload, at + FRAME_HEADER), at)
+
+
+def apply(state: State, record: tuple[Change, list[int]] | Setup | Branch, at: int) -> None:
+    """Change a State as a record says; raises DamagedRecord where it does not fit."""
+    if isinstance(record, Setup):
+        state.apply_setup(record)
+    elif isinstance(record, Branch):
+        state.apply_branch(record, at)
+    else:
+        change, offsets = record
+        try:
+            state.apply(change, at, offsets)
+        except (AssertionError, KeyError, IndexError) as error:
+            raise DamagedRecord(f"the record at {at} does not fit: {error!r}") from error

@@ -11,34 +11,41 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from onceq.core.state.branch_table import Branch, Branches
-from onceq.core.state.commit_outcomes import Outcomes
-from onceq.core.state.damage_table import Damages
-from onceq.core.state.due_times import DueTimes
-from onceq.core.state.expiry_times import ExpiryTimes
-from onceq.core.state.group_table import Groups
-from onceq.core.state.in_doubt_table import DOUBTS_QUEUE, Doubt, Doubts, Memories
+from onceq.core.state import setups
+from onceq.core.state.audit_trail import Trail, TrailHeads
+from onceq.core.state.branch_table import Branch, Branches, Groups
+from onceq.core.state.client_memory import Outcomes
+from onceq.core.state.in_doubt_table import UNNAMED, Doubt, Doubts, Memories
 from onceq.core.state.job_table import Jobs
 from onceq.core.state.life_table import Lives
-from onceq.core.state.live_bytes import Space
-from onceq.core.state.makers import Makers, is_counted
-from onceq.core.state.name_bindings import Bindings, holders
-from onceq.core.state.numbers import Numbers
-from onceq.core.state.peer_table import ClocksAhead, Progress
-from onceq.core.state.position_block import AVAILABLE, AWAITING, KEPT, REMOVED
-from onceq.core.state.position_states import TRANSITIONS, concerned
+from onceq.core.state.log_space import Damages
+from onceq.core.state.message_times import DueTimes, ExpiryTimes
+from onceq.core.state.outgoing_queues import LateRefusal, OutgoingQueue
+from onceq.core.state.peer_bindings import Binding, Bindings, Proofs, hand_over, holders
+from onceq.core.state.peer_table import ClocksAhead, Progress, Receipts, Reset
+from onceq.core.state.position_block import AVAILABLE, AWAITING, REMOVED
 from onceq.core.state.positions import Positions
-from onceq.core.state.proofs import Proofs
-from onceq.core.state.queue_properties import journal_of
-from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, OutgoingQueue, Queue, lookup_id
-from onceq.core.state.readings import Readings
-from onceq.core.state.receipt_addresses import Receipts
+from onceq.core.state.queue_tables import (
+    ACKS_OWED,
+    DAMAGED,
+    DEFERRED_LANE,
+    DOUBTS_KEPT,
+    JOURNAL,
+    QueueTables,
+    carry_failures,
+    shift,
+    title_of,
+)
+from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, lookup_id
 from onceq.core.state.records import (
+    PUT_ACKS,
+    PUT_DEADLETTER,
     PUT_EXPRESS,
+    PUT_FINAL,
+    PUT_JOURNAL,
     PUT_WANTS,
     Change,
     Op,
@@ -49,9 +56,9 @@ from onceq.core.state.records import (
     Seen,
 )
 from onceq.core.state.report_requests import ReportRequest, ReportRequests
-from onceq.core.state.subqueue_moves import carry_failures, shift
-from onceq.core.state.trail import Trail
-from onceq.core.state.trail_heads import TrailHeads
+from onceq.core.state.rows import row_of
+from onceq.core.state.setups import Setup
+from onceq.core.state.transition_tables import TRANSITIONS, concerned
 from onceq.errors import DamagedRecord
 from onceq.model.classes import MessageClass
 from onceq.model.limits import (
@@ -63,45 +70,20 @@ from onceq.model.limits import (
 )
 from onceq.model.log import FRAME_HEADER
 from onceq.model.manager_identity import Identity
-from onceq.model.names import FormatName, parse_format_name
-from onceq.model.policy import Policy
-from onceq.model.queue import QueueProperties
+from onceq.model.patterns import ActorPattern, QueuePattern
+from onceq.model.rights import SharedRights, grant_of_row, rights_of
 from onceq.model.run import InTwoParts, starts_of
+from onceq.model.shared_rights import load_grants
 from onceq.model.time import NEVER_S
-from onceq.model.tokens import Tokens
+from onceq.model.tokens import Token, Tokens
 from onceq.model.views.managers import Restored
 from onceq.packet.settle import Memory
 
 IN_DOUBT = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
 NEGATIVE = 0x8000
 """Bit of the classes that say why a message was not received."""
-DEAD_XACT, DEAD_LETTER, JOURNAL = 1, 2, 3
-ACKS_OWED = 5
-"""Hidden queue of messages that have ended and whose acknowledgment messages are still to be made:
-the core has their bytes only after the engine has read them
-(``core/ending/acknowledgments.py``)."""
-DEFERRED_LANE = 1
-"""Its lane of those whose administration queues nobody can find before the directory is read."""
-DAMAGED = 7
-"""Hidden queue of messages whose stored bytes are damaged (``core/management/damage.py``)."""
-JOURNAL_BIT = 1 << 31
-"""The journal of a queue has the number of the queue, and this bit."""
-DOUBTS_KEPT = DOUBTS_QUEUE
-"""Hidden queue of messages in doubt of which no dead letter was wanted: their senders asked to be
-told how they end (``core/transfer/in_doubt.py``)."""
 _NO_LETTERS: Final = frozenset((0, JOURNAL, DOUBTS_KEPT))
 """Where a message that has ended goes without being a dead letter."""
-SYSTEM_QUEUES = {
-    DEAD_XACT: ("system$;deadxact", True),
-    DEAD_LETTER: ("system$;deadletter", False),
-    JOURNAL: ("system$;journal", False),
-}
-ORDER_QUEUE_NUMBER = 4
-UNNAMED = "private#00000000"
-"""Under this key older versions have noted what senders said of streams to any of their public
-queues: of which one is not known, so nothing of it is read from records or checkpoints."""
-FIRST_NUMBER = 16
-"""Smaller numbers are kept for queues that every manager has; 4 is the order queue."""
 
 
 def _in_two_parts(whole: Put, address: int, rest_of: RestOf) -> InTwoParts:
@@ -111,52 +93,30 @@ def _in_two_parts(whole: Put, address: int, rest_of: RestOf) -> InTwoParts:
     return InTwoParts(rest_of.front, starts)
 
 
-class State:
+class State(QueueTables):
     """Queues, outgoing queues, streams, outcomes and counters of one manager."""
-
-    homes_kept: bool
-    """Whether an answer was ever opened for a sender that is not free (``core/peers/homes.py``)."""
 
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
-        self.space = Space()
-        self.all_queues: dict[int, AnyQueue] = {}
-        self.queues: dict[str, Queue] = {}
-        self.public: dict[bytes, Queue] = {}
-        """By GUID."""
-        self.subqueues: dict[int, Queue] = {}
-        self.outgoing: dict[str, OutgoingQueue] = {}
-        self.queue_numbers, self.outgoing_numbers = Numbers(), Numbers()
-        """Of queues and subqueues, and of outgoing queues, for lists of them."""
-        self.aliases: dict[str, OutgoingQueue] = {}
-        """By key of a name: the outgoing queue of another name that it has joined (EOD-3)."""
-        self.bound: dict[str, dict[int, None]] = {}
-        """Numbers of the outgoing queues by the name under which their manager is bound."""
-        self.streams: dict[int, OutgoingQueue] = {}
-        self.drained: dict[int, int] = {}
-        """Of the last streams of which nothing is here any more: numbers of outgoing queues."""
+        super().__init__()
         self.progress: dict[tuple[bytes, str], Progress] = {}
         self.bindings, self.clocks_ahead, self.proofs = Bindings(), ClocksAhead(), Proofs()
         self.first_heard: dict[bytes, int] = {}
         """Second in which the first message stream of a manager was noted."""
-        self.answering: dict[int, None] = {}
-        """Numbers of the outgoing queues that exist only to answer strangers."""
-        self.outcomes, self.doubts, self.memories = Outcomes(), Doubts(), Memories()
+        self.outcomes, self.memories = Outcomes(), Memories()
         self.branches = Branches(self.space)
-        self.groups, self.readings = Groups(), Readings()
-        self.policy, self.makers = Policy(), Makers()
+        self.groups = Groups()
         self.trail, self.heads, self.tokens, self.jobs = Trail(), TrailHeads(), Tokens(), Jobs()
-        self.receipts, self.homes_kept = Receipts(), False
+        self.receipts = Receipts()
         """Where receipts of streams go that came over HTTP (HTTP-5)."""
         self.seen: OrderedDict[tuple[bytes, str, int, int], int] = OrderedDict()
         """By source, key, message number and sent time (0 in old records): when it came."""
         self.refused: OrderedDict[tuple[int, int], None] = OrderedDict()
         """Stream and number of the messages whose refusal was taken, the oldest first."""
-        self.next_number, self.next_message = FIRST_NUMBER, 1
+        self.next_message = 1
         self.number_ceiling = 0
         """Numbers below it may have been used, whether a record tells of it or not."""
-        self.next_ordinal = self.next_transaction = self.first_place = 1
-        """The last one: counters of local queues begin there, in what is made in this life."""
+        self.next_ordinal = self.next_transaction = 1
         self.stamp = identity.installed_s
         """High half of new stream identifiers (EOD-14)."""
         self.lives = Lives()
@@ -172,14 +132,6 @@ class State:
         """When something that is delayed may be received, by number of the subqueue and lane."""
         self.next_expiry = self.next_due = NEVER_S
         """No message expires, or is due, before that second; may be too early, never too late."""
-        for number, (key, transactional) in SYSTEM_QUEUES.items():
-            made = QueueProperties(key, private=False, number=number, transactional=transactional)
-            queue = Queue(number, self.space, made, system=True)
-            self.all_queues[number] = self.queues[key] = queue
-            self.queue_numbers.add(number)
-        for number, name in ((ACKS_OWED, "owed"), (DOUBTS_KEPT, "doubts"), (DAMAGED, "damaged")):
-            properties = QueueProperties(name=f"system$;{name}", private=False, number=number)
-            self.all_queues[number] = Queue(number, self.space, properties, system=True)
         self.damages = Damages()
 
     # ---- records ------------------------------------------------------------------------
@@ -295,22 +247,6 @@ class State:
                 f"stream {put.stream:#x} is at {first - outgoing.base}, its record at {put.number}"
             )
 
-    def move_stream(self, outgoing: OutgoingQueue, stream: int, first: int, last: int) -> None:
-        """What waits from ``first`` to ``last`` goes on in another stream, with its own numbers;
-        streams that were begun behind it stay as they are."""
-        for s in list(outgoing.stretches_from(first - 1)):
-            if first - 1 <= s.base < last:
-                self.streams.pop(s.stream, None)
-                outgoing.old.drop(s.stream)
-        self.streams[stream] = outgoing
-        outgoing.moved_to, outgoing.fence = last, 0
-        if outgoing.base >= last:
-            outgoing.old.add(stream, first - 1)
-            return
-        if outgoing.base < first - 1:
-            outgoing.old.add(outgoing.stream, outgoing.base)
-        outgoing.stream, outgoing.base = stream, first - 1
-
     def _move(self, move: RangeChange, wall_s: int) -> None:
         queue, op = self.all_queues[move.queue], move.op
         lane, transition = queue.lanes[move.lane], TRANSITIONS.get(op)
@@ -358,17 +294,6 @@ class State:
             for counter in range(first, first + count):
                 lane.aborts[counter] = lane.aborts.get(counter, 0) + 1
 
-    def take_out(self, queue: AnyQueue, index: int, first: int, count: int) -> None:
-        queue.lanes[index].remove(first, count)
-        if self.doubts.places:
-            self.doubts.forget(queue.number, index, first, count)
-        wanting = queue.wanting.get(index)
-        if wanting is None:
-            return
-        wanting.forget_before(queue.lanes[index].head)
-        if not wanting:
-            del queue.wanting[index]
-
     def _doubt(self, queue: AnyQueue, lane: Positions, move: RangeChange) -> None:
         """Dead letters in doubt are remembered by stream and number."""
         if move.reason != IN_DOUBT or move.lane != TRANSACTIONAL_LANE:
@@ -411,19 +336,6 @@ class State:
             hidden = move.queue == DOUBTS_KEPT
             letters = (not hidden, not hidden or move.to not in _NO_LETTERS)
             outgoing.endings.settle(IN_DOUBT, cause, move.reason, letters=letters, at_s=wall_s)
-
-    def failed(self, places: Iterable[Sequence[int]], why: str) -> None:
-        """A receiver has said why it gives messages back, or refuses them.
-
-        Args:
-            places: Queue, lane, first counter and count.
-        """
-        for number, index, first, count in places:
-            queue = self.all_queues.get(number)
-            lane = queue.lanes[index] if queue is not None else None
-            for counter in range(first, first + count) if lane is not None else ():
-                if lane is not None and lane.state(counter) != REMOVED:
-                    lane.failures[counter] = (lane.failures.get(counter, (0, ""))[0], why)
 
     def _settle(self, lane: Positions, move: RangeChange, wall_s: int) -> None:
         for counter in range(move.first, move.first + move.count):
@@ -527,118 +439,6 @@ class State:
         if entry is not None:
             self.damages.drop(number)
 
-    def begin_places(self, first: int) -> None:
-        """No local queue gives a counter below this one any more."""
-        self.first_place = first
-        for queue in self.all_queues.values():
-            if isinstance(queue, Queue):
-                queue.lanes.skip_to(first)
-
-    def make_queue(self, properties: QueueProperties) -> Queue:
-        """A queue as a record or a checkpoint describes it."""
-        queue = Queue(properties.number, self.space, properties)
-        queue.lanes.first = self.first_place
-        self.all_queues[queue.number] = queue
-        self.queues[queue_key_of(properties)] = queue
-        self.queue_numbers.add(queue.number)
-        if not properties.private:
-            self.public[properties.instance] = queue
-        self.next_number = max(self.next_number, queue.number + 1)
-        number = queue.number | JOURNAL_BIT
-        queue.journal = Queue(number, self.space, journal_of(properties), system=True)
-        queue.journal.lanes.first = self.first_place
-        self.all_queues[number] = queue.journal
-        return queue
-
-    def make_subqueue(self, number: int, parent: int, name: str) -> Queue:
-        """A subqueue as a record or a checkpoint describes it."""
-        above = self.all_queues[parent]
-        assert isinstance(above, Queue)
-        queue = Queue(number, self.space, above.properties, parent=above, sub=name)
-        queue.lanes.first = self.first_place
-        self.all_queues[number] = above.subs[name.casefold()] = self.subqueues[number] = queue
-        self.queue_numbers.add(number)
-        self.makers.subqueues += is_counted(name)
-        self.next_number = max(self.next_number, number + 1)
-        return queue
-
-    def drop_subqueue(self, number: int) -> None:
-        """Forget a subqueue, and what is in it."""
-        queue = self.subqueues.pop(number)
-        self.queue_numbers.drop(number)
-        assert queue.parent is not None
-        del queue.parent.subs[queue.sub.casefold()]
-        self.drop(queue)
-
-    def make_outgoing(self, number: int, name: FormatName) -> OutgoingQueue:
-        """An outgoing queue as a record or a checkpoint describes it."""
-        # As records have it: who opened it may have written the name in other letters.
-        outgoing = OutgoingQueue(number, self.space, replace(name, text=str(name)))
-        self.all_queues[number] = self.outgoing[outgoing.key] = outgoing
-        self.outgoing_numbers.add(number)
-        if outgoing.bound_name:
-            self.bound.setdefault(outgoing.bound_name, {})[number] = None
-        self.next_number = max(self.next_number, number + 1)
-        return outgoing
-
-    def outgoing_numbered(self, number: int) -> OutgoingQueue:
-        """An outgoing queue that a record names."""
-        outgoing = self.all_queues[number]
-        assert isinstance(outgoing, OutgoingQueue)
-        return outgoing
-
-    def outgoing_under(self, name: str) -> Iterator[OutgoingQueue]:
-        """The outgoing queues that lead to a name under which a manager is bound."""
-        return map(self.outgoing_numbered, self.bound.get(name, ()))
-
-    def answers_only(self, outgoing: OutgoingQueue) -> None:
-        """An outgoing queue is there only to answer strangers."""
-        outgoing.for_strangers = True
-        self.answering[outgoing.number] = None
-
-    def join_outgoing(self, number: int, name: str) -> None:
-        """A name shares the outgoing queue of another from now on: nothing sent under either
-        overtakes the other, also when no directory can be asked any more."""
-        (element,) = parse_format_name(name)
-        outgoing = self.outgoing_numbered(number)
-        before = self.aliases.get(element.key())
-        if before is not None:
-            del before.also[element.key()]
-        self.aliases[element.key()] = outgoing
-        outgoing.also[element.key()] = name
-
-    def outgoing_of(self, key: str) -> OutgoingQueue | None:
-        """The outgoing queue that messages under a name have gone to; None: none was sent."""
-        return self.outgoing.get(key) or self.aliases.get(key)
-
-    def drop_outgoing(self, number: int) -> None:
-        """Forget an outgoing queue in which nothing is; what is sent there next opens another."""
-        outgoing = self.outgoing_numbered(number)
-        assert not len(outgoing), "only an empty outgoing queue goes"
-        for stream in (*outgoing.old, outgoing.stream):
-            self.streams.pop(stream, None)
-        del self.outgoing[outgoing.key]
-        self.outgoing_numbers.drop(number)
-        if outgoing.bound_name:
-            of_name = self.bound[outgoing.bound_name]
-            del of_name[number]
-            if not of_name:
-                del self.bound[outgoing.bound_name]
-        self.answering.pop(number, None)
-        for key in outgoing.also:
-            del self.aliases[key]
-        self.drop(outgoing)
-
-    def drop(self, queue: AnyQueue) -> None:
-        """Forget a queue and what is in it."""
-        for lane in queue.lanes.values():
-            for state in KEPT:
-                for first, count in list(lane.ranges(state, 0)):
-                    lane.remove(first, count)
-        del self.all_queues[queue.number]
-        self.makers.gone(queue)
-        self.readings.drop(queue.number)
-
     def expires_by(self, number: int, index: int) -> None:
         """Something in a lane may expire sooner than before; it follows from the messages, so no
         record says it."""
@@ -656,43 +456,148 @@ class State:
             self.due.note((number, index), due.next)
             self.next_due = min(self.next_due, due.next)
 
-    def all_lanes(self) -> Iterator[tuple[AnyQueue, int, Positions]]:
-        """Every lane of every queue."""
+    # ---- setup records ------------------------------------------------------------------
+
+    def apply_setup(self, setup: Setup) -> None:
+        """Apply a rare change: to the one table that it names, or to all that it concerns."""
+        if setup.table:
+            getattr(self, setup.table).apply(setup)
+            return
+        match setup:
+            case setups.NameBound(name, guid, since_s, sent, by_hand):
+                before = self.bindings.bind(name, Binding(guid, since_s, by_hand))
+                if before != guid:
+                    self._hand_over(name, before, dict(sent))  # type: ignore[arg-type]
+            case setups.NameUnbound(name):
+                # The one before may still say what became of what it was given.
+                before = self.bindings.guid_of(name)
+                self.bindings.forget(name)
+                self._hand_over(name, before, {})
+            case setups.Offline(since_s):
+                self.offline_s = since_s
+            case setups.RefusedLate():
+                endings = self.outgoing_numbered(setup.number).endings
+                endings.refuse_late(LateRefusal(setup.id, setup.message_class, setup.at_s))
+                self.refuse(setup.stream, setup.place)
+            case setups.StreamSetBack():
+                self._set_back(setup)
+            case setups.UndoneKnown(manager, knows, at_s):
+                self.undone[manager, knows] = at_s
+            case setups.DamageDropped(number):
+                self.drop_damage(number)
+            case setups.GroupCommitted():
+                prepared = list(filter(self.branches.is_prepared, setup.branches))
+                # The decision about branches elsewhere is in the record that decides those here.
+                self.branches.decide(prepared, setup.at, setup.by)
+                self.groups.committed(setup, prepared)
+            case (
+                setups.NumbersReserved() | setups.RestartedBeforeLives() | setups.LifeBegun()
+                | setups.StreamsGoOn() | setups.StorePutBack()
+            ):  # fmt: skip
+                self._apply_to_lives(setup)
+            case (
+                setups.RightsGiven() | setups.RightsTaken() | setups.RightsShared()
+                | setups.TokenCreated() | setups.TokenRevoked()
+            ):  # fmt: skip
+                self._apply_to_rights(setup)
+            case _:
+                self.apply_to_queues(setup)
+
+    def _hand_over(self, name: str, before: bytes, sent: dict[int, int]) -> None:
+        """Another manager, or none, answers under a name from now on."""
+        for outgoing in self.outgoing_under(name) if before else ():
+            hand_over(outgoing, before, sent.get(outgoing.number))
+
+    def _set_back(self, setup: setups.StreamSetBack) -> None:
+        """Set back what is known of one sender's messages to one queue."""
+        if setup.key == UNNAMED:
+            return
+        progress = self.progress[setup.source, setup.key]
+        was = Reset(setup.at_s, setup.reason, progress.stream, progress.last)
+        found = self.memories.back(progress, setup.stream)
+        progress.stream = progress.last = progress.message = 0
+        progress.passed, progress.vague, progress.since = (), found is None, 1
+        if found is not None:
+            progress.stream, progress.last = found.stream, found.last
+            progress.since, progress.passed = found.since, found.passed
+        progress.reset = was
+
+    def _apply_to_lives(self, setup: Setup) -> None:
+        match setup:
+            case setups.NumbersReserved(ceiling):
+                self.number_ceiling = ceiling
+            case setups.RestartedBeforeLives(message):
+                self.next_message = max(self.next_message, message)
+            case setups.LifeBegun():
+                if self.lives.enter(setup, self.stamp, self.next_ordinal):
+                    self._doubt_marks()
+                self.stamp, self.next_ordinal = setup.stamp, setup.ordinal
+                self.next_message, self.number_ceiling = setup.message, 0
+            case setups.StreamsGoOn(stamp, ordinal, end):
+                self.lives.leave(self.stamp, end, ordinal)
+                self.stamp, self.next_ordinal = stamp, ordinal
+            case setups.StorePutBack():
+                self._put_back(setup)
+
+    def _put_back(self, setup: setups.StorePutBack) -> None:
+        """The store was put back from a backup.
+
+        What was done after the backup is undone here, and not elsewhere. So nothing that was known
+        for certain of what had arrived is certain any more (CNF-22).
+        """
+        self.restored = Restored(*row_of(setup))
+        if setup.told:
+            return
+        self.undone.clear()
+        self.memories.lost()
+        # The store lies in a directory that was made for it: that is no copy to warn of.
+        self.lives.made_ns = 0
+        if setup.previous:
+            self.doubts = Doubts()
+            self._forget_report_requests()
+        for progress in self.progress.values():
+            progress.vague = True
+        self._doubt_marks()
+
+    def _forget_report_requests(self) -> None:
+        """No sender wants to be told how its messages end, because another manager tells it. Dead
+        letters and journal copies stay here."""
         for queue in self.all_queues.values():
-            for index, lane in queue.lanes.items():
-                yield queue, index, lane
+            for index, wanted in list(queue.wanting.items()):
+                left = ReportRequests(
+                    replace(one, flags=one.flags & ~(PUT_FINAL | PUT_ACKS))
+                    for one in wanted
+                    if one.flags & (PUT_DEADLETTER | PUT_JOURNAL)
+                )
+                if left:
+                    queue.wanting[index] = left
+                else:
+                    del queue.wanting[index]
 
-    def recount(self) -> dict[int, int]:
-        """Messages of each queue counted anew from the tables (I19)."""
-        return {
-            queue.number: sum(
-                count
-                for lane in queue.lanes.values()
-                for state in KEPT
-                for _, count in lane.ranges(state, 0)
-            )
-            for queue in self.all_queues.values()
-        }
+    def _doubt_marks(self) -> None:
+        """Another life may have transmitted more than the marks of this one say."""
+        for outgoing in self.outgoing.values():
+            outgoing.left, outgoing.left_known = {}, False
 
-
-def title_of(queue: AnyQueue) -> str:
-    """What people call a queue or an outgoing queue."""
-    if isinstance(queue, OutgoingQueue):
-        return str(queue.name)
-    assert isinstance(queue, Queue)
-    if queue.number & JOURNAL_BIT:
-        return f"private$\\{queue.properties.name.removesuffix(';journal')};journal"
-    private = queue.properties.private and not queue.system
-    return f"private$\\{queue.title}" if private else queue.title
-
-
-def stream_key_of_number(number: int) -> str:
-    """Key of the streams to a private queue that is named by its number; 0 is of no queue, and
-    ``UNNAMED`` its key in older stores."""
-    return f"private#{number:08x}" if number else "private#0"
-
-
-def queue_key_of(properties: QueueProperties) -> str:
-    """How a manager finds a queue of its own: the case-folded path after the computer."""
-    name = properties.name.casefold()
-    return f"private$\\{name}" if properties.private else name
+    def _apply_to_rights(self, setup: Setup) -> None:
+        policy = self.policy
+        match setup:
+            case setups.RightsGiven(who, rights, pattern, owner, queue, by):
+                policy.grant(grant_of_row(who, rights, pattern, owner, queue, by))
+                if owner:
+                    # Older versions did not note who has made a queue.
+                    self.makers.owned(self.queues.get(pattern), queue, who)
+            case setups.RightsTaken(who, rights, pattern):
+                policy.revoke(ActorPattern.read(who), rights_of(rights), QueuePattern.read(pattern))
+            case setups.RightsShared(id, number, grants):
+                policy.shared = SharedRights(id, number, load_grants(grants))
+            case setups.TokenCreated():
+                token = Token(setup.name, setup.salt, setup.digest, setup.made_s, setup.expires_s)
+                self.tokens.put(token)
+                for words, pattern in setup.grants:
+                    policy.grant(grant_of_row(token.actor, words, pattern))
+            case setups.TokenRevoked(name):
+                revoked = self.tokens.get(name)
+                if revoked is not None:
+                    self.tokens.drop(name)
+                    policy.forget_actor(ActorPattern.exactly(revoked.actor))

@@ -1,26 +1,29 @@
-"""A change under construction: what it does already to each queue, while it grows.
+"""A change under construction: what it does already to each queue, and which numbers it takes.
 
 One record may bring messages to many queues, end others, and leave dead letters, journal copies and
 acknowledgments of them, in any order and by several rules. Nothing of it is in effect before the
-record is whole, so the durable state does not know of it. But each rule must, for two things: the
+record is whole, so the durable state does not have it. But each rule must know two things: the
 counter that the next message of a queue will get, which recovery compares with what it finds (I18);
 and how many bytes the change brings to a queue already, without which ten messages would each find
-room for one (I19). If every rule counted that for itself, one would forget what another has added;
-if it were added up anew each time, a purge would take the square of its messages. Here both are
-kept as the change grows, so a change of many messages costs as much for each of them as one of few.
+room for one (I19). If every rule counted for itself, one would forget what another has added; if
+the sum were made again each time, a purge would take the square of its messages. Here both are kept
+as the change grows, so a change of many messages costs as much for each of them as one of few.
 
 ``State.apply`` puts first and moves then. So a counter depends on what was put before it, and
 never on the packets that a move hands on.
 
-Upholds: I18 (counters rise by one), I19 (a quota counts what the same record brings), I24 (linear).
+Upholds: I7 (a message number is given once), I18 (counters rise by one), I19 (a quota counts what
+the same record brings), I24 (linear).
 """
 
 from __future__ import annotations
 
 from onceq.core.state.queues import AnyQueue, Queue
 from onceq.core.state.records import Change, Put, RangeChange
+from onceq.core.state.setups import NumbersReserved
 from onceq.core.step.step import Step
 from onceq.model.identity import NO_GUID, TransactionId
+from onceq.model.limits import MESSAGE_NUMBER_MAX
 from onceq.model.run import Run, total_of
 from onceq.model.time import NEVER_S
 
@@ -107,3 +110,27 @@ class ChangeBuilder:
     def holding(self, queue: Queue) -> int:
         """Bytes in a queue, those promised to it, and those that the change brings."""
         return self.step.holding(queue) + self._coming.get(queue.number, 0)
+
+
+NUMBERS_RESERVED = 1 << 16
+"""Message numbers that one durable reservation covers."""
+
+
+def take_numbers(step: Step, change: Change, count: int) -> int:
+    """The first of ``count`` consecutive message numbers, which a change takes.
+
+    Zero means "not assigned" on the wire, so a block never contains it.
+    """
+    state = step.state
+    first = change.next_message or state.next_message
+    if first + count - 1 > MESSAGE_NUMBER_MAX:
+        first = 1
+        # They begin again, and the ceiling of the round before would allow them all at once.
+        state.number_ceiling = 0
+    after = first + count
+    if after > state.number_ceiling:
+        # What is sent express stands in no record that anybody waits for, but its numbers must
+        # not come again: the receiver would take the next message for a repetition.
+        step.setup(NumbersReserved(ceiling=after + NUMBERS_RESERVED))
+    change.next_message = after if after <= MESSAGE_NUMBER_MAX else 1
+    return first

@@ -1,8 +1,15 @@
 """What every rule of the core works with: the durable state, the running tables, one decision.
 
-The rules stand in the rooms above as functions that take the step. ``record`` is the only way to
-change the durable state: it puts the record into the decision and applies it at once, so that no
-change is without its record.
+The rules are functions of the rooms above, which take the step. ``record`` and ``setup`` are the
+only ways to change the durable state: they put the record into the decision and apply it at once,
+so that no change is without its record.
+
+Some tables have one limit for all applications, and using them takes no right. So that no
+application fills one and keeps all others from working, every place that counts asks ``refusal`` or
+``check`` here whether an owner may have one more (``model/shares.py``). How many an owner has is
+kept with the things themselves.
+
+Upholds: I24 (per-application limits on shared tables).
 """
 
 from __future__ import annotations
@@ -13,26 +20,26 @@ from enum import IntEnum
 from heapq import heappush
 
 from onceq.core.decision import Action, Answer, Decision, Notice, Record
-from onceq.core.inputs.settings import TellDoors, TellTrail
+from onceq.core.inputs.inputs import TellDoors, TellTrail
 from onceq.core.state.branch_table import Branch
-from onceq.core.state.position_states import GIVES_BACK
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import Change
-from onceq.core.state.setup_effects import apply_setup
 from onceq.core.state.setups import Setup
 from onceq.core.state.state import State
-from onceq.core.step.counts import Counts
-from onceq.core.step.ended import UNRECEIVED, Ended
-from onceq.core.step.names import Names
+from onceq.core.state.transition_tables import GIVES_BACK
 from onceq.core.step.readers import Readers
+from onceq.core.step.recent_endings import UNRECEIVED, Counts, RecentEndings
+from onceq.core.step.routes import Names
 from onceq.core.step.sessions import Sessions
 from onceq.core.step.units import Units
+from onceq.errors import InsufficientResources
 from onceq.model.identity import guid_text
 from onceq.model.limits import NOTICE_EVERY_S, NOTICES_MAX
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.manager_identity import Identity
-from onceq.model.rights import Actor
+from onceq.model.rights import Actor, ActorKind, Right
 from onceq.model.settings import Settings
+from onceq.model.shares import TABLE, OwnerCounts, Thing, why_not
 from onceq.model.time import FOR_EVER_US, NEVER_S, Now
 from onceq.model.views.managers import ScrubView
 
@@ -109,7 +116,7 @@ class Step:
         self.watching: set[Timer] = set()
         self.works: deque[Iterator[None]] = deque()
         self.expired = False
-        self.ended = Ended()
+        self.ended = RecentEndings()
         self.counts = Counts()
         self.job_troubles: dict[int, str] = {}
         self.told: dict[tuple[str, str], int] = {}
@@ -156,7 +163,7 @@ class Step:
     def setup(self, setup: Setup, *, forced: bool = True) -> None:
         """Put a rare change on record and apply it."""
         self._append(setup.encode(), 0, forced=forced)
-        apply_setup(self.state, setup)
+        self.state.apply_setup(setup)
 
     def _append(self, payload: bytes, head: int, *, forced: bool, held: bool = False) -> int:
         position = self.position
@@ -271,3 +278,35 @@ class Step:
 def _goes_on(work: Iterator[None]) -> bool:
     """Do a portion of a work; whether there is more of it."""
     return next(work, work) is None
+
+
+def refusal(
+    step: Step, by: str, thing: Thing, own: int, total: int, *, more: int = 1
+) -> str:  # fmt: skip
+    """Why an owner may not have one more; "": it may. See ``model.shares.why_not``.
+
+    Args:
+        by: Who it is, as ``Step.known_by`` or ``answered`` says it.
+    """
+    if total + more <= TABLE[thing].plenty:
+        return ""
+    return why_not(thing, by, own, total, administers=_administers(step, by), more=more)
+
+
+def check(step: Step, by: str, thing: Thing, counts: OwnerCounts) -> None:
+    """Raises InsufficientResources if an owner may not have one more."""
+    text = refusal(step, by, thing, counts.of(by), counts.total)
+    if text:
+        raise InsufficientResources(text)
+
+
+def _administers(step: Step, by: str) -> bool:
+    """Whether an owner may use what is kept for administrators."""
+    kind, _, name = by.partition(":")
+    return not by or step.state.policy.allows(Actor(ActorKind(kind), name), Right.ADMINISTER)
+
+
+def answered(source: bytes) -> str:
+    """For whom answers to the messages of a queue manager are made: that manager, this one too, so
+    that nobody who asks for answers comes near the reserve."""
+    return str(Actor(ActorKind.PEER, guid_text(source)))

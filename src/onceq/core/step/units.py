@@ -14,11 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from onceq.core.state.commit_outcomes import Fences
+from onceq.core.state.client_memory import Fences, Read
 from onceq.core.state.queues import Queue
-from onceq.core.state.readings import Read
 from onceq.core.state.records import RangeChange
-from onceq.core.step.batches import CheckedBatch
+from onceq.core.step.routes import CheckedBatch
 from onceq.errors import OnceqError, TransactionOver
 from onceq.model.branch import Phase
 from onceq.model.shares import OwnerCounts

@@ -40,10 +40,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onceq.core.state.group_table import Group
+from onceq.core.state.branch_table import Group
 from onceq.core.state.setups import GroupCommitted, GroupForgotten
-from onceq.core.step.shares import refusal
-from onceq.core.step.step import Step
+from onceq.core.step.step import Step, refusal
 from onceq.core.step.units import GroupOver, Transaction
 from onceq.core.transaction.second_phase import carry_out, undo_promised
 from onceq.errors import (

@@ -11,8 +11,9 @@ from typing import Any
 
 from onceq.core.names.resolve import one_name
 from onceq.core.state.branch_table import Branch
-from onceq.core.state.queues import OutgoingQueue, Queue
-from onceq.core.step.batches import CheckedBatch, Deadlines, StoredBatch, Target
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.queues import Queue
+from onceq.core.step.routes import CheckedBatch, Deadlines, StoredBatch, Target
 from onceq.core.step.step import Step
 from onceq.model.message import PLAIN, Acknowledge, Delivery, Journal, Properties
 from onceq.model.queue import QueueProperties

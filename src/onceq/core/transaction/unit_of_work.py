@@ -23,11 +23,11 @@ from onceq.core.state.position_block import PURGING
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_EXPRESS, Op, RangeChange
 from onceq.core.state.setups import FailureTold
-from onceq.core.step.acts import Deed, noted
-from onceq.core.step.batches import CheckedBatch
+from onceq.core.step.audit_entries import AuditEntry, note_act
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.shares import check as check_share
+from onceq.core.step.routes import CheckedBatch
 from onceq.core.step.step import Step, Timer
+from onceq.core.step.step import check as check_share
 from onceq.core.step.units import CopiedRange, HeldRange, Transaction
 from onceq.core.transaction.branch_phases import PHASES, Verb
 from onceq.errors import (
@@ -181,7 +181,11 @@ def note_returns(step: Step, owner: int, sends: list[CheckedBatch]) -> None:
     if back:
         count = sum(len(one.item.bodies) for one in back)
         names = dict.fromkeys(target.text for one in back for target in one.targets)
-        noted(step, owner, Deed("return", f"{plural(count, 'dead letter')} to {', '.join(names)}"))
+        note_act(
+            step,
+            owner,
+            AuditEntry("return", f"{plural(count, 'dead letter')} to {', '.join(names)}"),
+        )
 
 
 def _returned(extension: bytes) -> bool:

@@ -35,8 +35,7 @@ from onceq.core.send.packets_at_prepare import store_packets
 from onceq.core.send.send import prepared_all
 from onceq.core.state.branch_table import Branch
 from onceq.core.state.setups import BranchForgotten, DecisionCarriedOut
-from onceq.core.step.shares import refusal
-from onceq.core.step.step import Step
+from onceq.core.step.step import Step, refusal
 from onceq.core.step.units import HeldRange, Transaction
 from onceq.core.transaction import abandoned_branches
 from onceq.core.transaction.branch_phases import Verb, after, into

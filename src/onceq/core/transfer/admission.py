@@ -22,10 +22,9 @@ from onceq.core.rights.judge import may_deliver, may_deliver_somewhere
 from onceq.core.rights.places import PlaceKind, place_of, places
 from onceq.core.send.quota import computer_full, over_quota, queue_full
 from onceq.core.state.peer_table import Peer
+from onceq.core.state.queue_tables import DEAD_XACT
 from onceq.core.state.queues import Queue
-from onceq.core.state.state import DEAD_XACT
-from onceq.core.step.shares import answered, refusal
-from onceq.core.step.step import Step
+from onceq.core.step.step import Step, answered, refusal
 from onceq.errors import InsufficientResources, OnceqError
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text

@@ -26,8 +26,8 @@ from onceq.core.peers.trust import (
 )
 from onceq.core.peers.wrong_names import NAMED_CHARS_MAX, came
 from onceq.core.rights.judge import passes_on
-from onceq.core.state.link_states import Link
 from onceq.core.state.peer_table import Peer
+from onceq.core.state.transition_tables import Link
 from onceq.core.step.step import Step
 from onceq.core.transfer.admission import heard, refusal_of, room_for
 from onceq.core.transfer.connecting import connect

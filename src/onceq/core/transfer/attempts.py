@@ -14,10 +14,10 @@ from collections.abc import Iterator
 
 from onceq.core.ending.ending import gave_up
 from onceq.core.ending.portions import ENDED_AT_ONCE
-from onceq.core.state.link_states import Link
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import OutgoingQueue
 from onceq.core.state.records import PUT_ONCE
+from onceq.core.state.transition_tables import Link
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.core.transfer.connecting import put_off

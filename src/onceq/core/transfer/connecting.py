@@ -13,9 +13,11 @@ from onceq.core.decision import Connect, Ready
 from onceq.core.names.resolve import direct_name_of, is_local, lead_of
 from onceq.core.peers.strangers import doubtful, may_connect, retry_s
 from onceq.core.peers.trust import bind, connected_name, may_not_serve, pins
-from onceq.core.state.link_states import LinkEvent
-from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
-from onceq.core.step.contacts import Contact, Way
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.peer_table import Peer
+from onceq.core.state.queues import TRANSACTIONAL_LANE
+from onceq.core.state.transition_tables import LinkEvent
+from onceq.core.step.connect_attempts import ConnectAttempt, Way
 from onceq.core.step.step import Step, Timer
 from onceq.model.connection import ConnectionStatus
 from onceq.model.identity import NO_GUID, guid_text
@@ -96,7 +98,7 @@ def _met_by_name(step: Step, outgoing: OutgoingQueue) -> tuple[str, str]:
     return direct.protocol, direct.host
 
 
-def _session(step: Step, outgoing: OutgoingQueue, contact: Contact | None) -> Peer | None:
+def _session(step: Step, outgoing: OutgoingQueue, contact: ConnectAttempt | None) -> Peer | None:
     """A session that may serve an outgoing queue, if there is one."""
     sessions, guid = step.sessions, NO_GUID
     if outgoing.name.kind is Kind.PRIVATE and outgoing.name.guid not in step.names.routes_to:
@@ -174,7 +176,7 @@ def put_off(step: Step, outgoing: OutgoingQueue) -> None:
     _wait(step, outgoing, contact)
 
 
-def _wait(step: Step, outgoing: OutgoingQueue, contact: Contact) -> None:
+def _wait(step: Step, outgoing: OutgoingQueue, contact: ConnectAttempt) -> None:
     """It is tried when its address is, the next time."""
     outgoing.happens(LinkEvent.PUT_OFF, retry_us=contact.retry_us)
     contact.waiting[outgoing.number] = None

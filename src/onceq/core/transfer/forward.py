@@ -21,7 +21,7 @@ from onceq.core.ending.table import Ending, Side
 from onceq.core.ending.trace_reports import FORWARDED, trace_arrival
 from onceq.core.names.resolve import outgoing_for
 from onceq.core.peers.strangers import known
-from onceq.core.state.queues import OutgoingQueue
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.records import (
     PUT_DEADLETTER,
     PUT_EXPRESS,
@@ -30,8 +30,7 @@ from onceq.core.state.records import (
     Seen,
 )
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.shares import answered
-from onceq.core.step.step import Step
+from onceq.core.step.step import Step, answered
 from onceq.errors import InsufficientResources
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text

@@ -32,8 +32,9 @@ Upholds: I5, I8 (true links), I10 (a hole lets nothing be forgotten), I24 (bound
 
 from __future__ import annotations
 
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import OutgoingQueue, Peer
 from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_queue import PROBE_MESSAGES, start_if_possible
 from onceq.model.limits import (

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from onceq.core.decision import Declined
 from onceq.core.names.resolve import outgoing_for
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import OutgoingQueue
 from onceq.core.state.setups import ReceiptsTo
-from onceq.core.step.shares import answered
-from onceq.core.step.step import Step
+from onceq.core.step.step import Step, answered
 from onceq.core.transfer.forward import FORWARD_LANE, hopped, keep
 from onceq.errors import OnceqError
 from onceq.model.identity import NO_GUID

@@ -42,11 +42,14 @@ from onceq.core.peers.duplicate_identity import found_of, told
 from onceq.core.peers.refusals import turned_away_by
 from onceq.core.peers.trust import FORGED, disbelieve, serves, settles
 from onceq.core.state.in_doubt_table import ANYBODY, Doubt
-from onceq.core.state.link_states import Link
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE, LOCKED
-from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, OutgoingQueue, Peer
+from onceq.core.state.queue_tables import ACKS_OWED, DEAD_XACT, DOUBTS_KEPT, JOURNAL
+from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue
 from onceq.core.state.records import PUT_JOURNAL, PUT_NACK_ARRIVAL, Op, RangeChange
-from onceq.core.state.state import ACKS_OWED, DEAD_XACT, DOUBTS_KEPT, IN_DOUBT, JOURNAL
+from onceq.core.state.state import IN_DOUBT
+from onceq.core.state.transition_tables import Link
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
 from onceq.core.transfer.connecting import connect

@@ -60,7 +60,7 @@ class Standing(Enum):
     REPEATED = "again"
     """Its number was accepted, with this message as far as is known."""
     ANOTHER = "another message"
-    """Its number was accepted, with another message (``core/state/last_accepted.py``)."""
+    """Its number was accepted, with another message (``core/state/peer_table.py``)."""
 
 
 class Verdict(Enum):

@@ -16,7 +16,7 @@ from typing import Final
 from onceq.core.names.packet_names import arrival_key
 from onceq.core.peers.refusals import note
 from onceq.core.peers.trust import refused_as_future
-from onceq.core.state.queues import Peer
+from onceq.core.state.peer_table import Peer
 from onceq.core.state.records import Advance, Change
 from onceq.core.state.setups import StreamClaimed
 from onceq.core.step.step import Step

@@ -22,10 +22,11 @@ from typing import Final
 from onceq.core.peers.lives import gave
 from onceq.core.peers.strangers import known
 from onceq.core.peers.trust import FORGED, disbelieve, serves
-from onceq.core.state.queues import OutgoingQueue, Peer
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.peer_table import Peer
 from onceq.core.state.setups import RefusedLate
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.counts import REFUSED_THERE
+from onceq.core.step.recent_endings import REFUSED_THERE
 from onceq.core.step.step import Step
 from onceq.model.classes import REFUSALS, class_name
 from onceq.model.identity import MessageId, guid_text

@@ -32,7 +32,7 @@ from onceq.core.decision import Ready
 from onceq.core.ending.final_acknowledgments import ends_wait, order_queue_key
 from onceq.core.peers.http_receipts import post_receipt
 from onceq.core.peers.refusals import note
-from onceq.core.state.queues import Progress
+from onceq.core.state.peer_table import Progress
 from onceq.core.step.step import Step, Timer
 from onceq.model.limits import HOLE_TOLD_MAX
 from onceq.packet.acks import order_ack

@@ -24,7 +24,8 @@ from onceq.core.peers.duplicate_identity import twice
 from onceq.core.peers.http_receipts import learn_address
 from onceq.core.peers.refusals import turn_away
 from onceq.core.peers.trust import refused_as_future
-from onceq.core.state.queues import Peer, Progress, Queue
+from onceq.core.state.peer_table import Peer, Progress
+from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_FINAL, PUT_HTTP, PUT_WANTS, Advance, Put
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step

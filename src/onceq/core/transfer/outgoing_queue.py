@@ -12,12 +12,14 @@ from __future__ import annotations
 from onceq.core.ending.ending import end_range, gave_up
 from onceq.core.ending.table import Ending
 from onceq.core.peers import undone_restores
-from onceq.core.state.link_states import Link, LinkEvent
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE, AWAITING
-from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
+from onceq.core.state.queues import TRANSACTIONAL_LANE
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import Left
 from onceq.core.state.state import IN_DOUBT, NEGATIVE
+from onceq.core.state.transition_tables import Link, LinkEvent
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
 from onceq.core.transfer.connecting import connect, has_turn, put_off_alone

@@ -1,8 +1,8 @@
 """The state of an outgoing queue as MSMQ names it, and what a queue in it may do.
 
 MSMQ has one word for what is several things here: what operators have said, what the directory
-knows, and how far the link is (``core/state/link_states.py``). The word is derived in one place, by
-precedence: what keeps a queue from moving whatever else happens comes first.
+knows, and how far the link is (``core/state/transition_tables.py``). The word is derived in one
+place, by precedence: what always keeps a queue from moving comes first.
 
 ==================  ==========================================================================
 ``LOCKED``          this manager is hardened, and the destination not reached over HTTP (Q-7)
@@ -24,8 +24,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from onceq.core.names.resolve import lead_of
-from onceq.core.state.link_states import Link
-from onceq.core.state.queues import OutgoingQueue
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.transition_tables import Link
 from onceq.core.step.step import Step
 from onceq.model.names import Kind
 

@@ -16,9 +16,9 @@ from onceq.core.ending.trace_reports import trace_arrival
 from onceq.core.names.packet_names import arrival_key
 from onceq.core.peers.strangers import unasked_room
 from onceq.core.state.peer_table import Peer
+from onceq.core.state.queue_tables import DEAD_LETTER
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_DEADLETTER, PUT_EXPRESS, PUT_WANTS, Seen
-from onceq.core.state.state import DEAD_LETTER
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.core.transfer.admission import ending_of, expect_answers, fates, heard, refusal_of

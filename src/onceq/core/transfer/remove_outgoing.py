@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from onceq.core.ending.ending import gave_up
 from onceq.core.receive.lookup import ordered
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, AWAITING
-from onceq.core.state.queues import OutgoingQueue, lookup_id
+from onceq.core.state.queues import lookup_id
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.core.transfer.in_doubt import inquire

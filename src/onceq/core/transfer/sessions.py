@@ -23,12 +23,14 @@ from onceq.core.peers.duplicate_identity import acknowledged_more, answered_as_u
 from onceq.core.peers.trail_heads import keep_head
 from onceq.core.peers.trust import bind, may_not_serve, not_believed, unproven_sessions
 from onceq.core.peers.wrong_names import answered, led_back
-from onceq.core.state.link_states import Link, LinkEvent
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import AnyQueue, OutgoingQueue, Peer
+from onceq.core.state.queues import AnyQueue
 from onceq.core.state.records import Op, RangeChange
+from onceq.core.state.transition_tables import Link, LinkEvent
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.contacts import Contact
+from onceq.core.step.connect_attempts import ConnectAttempt
 from onceq.core.step.step import Step
 from onceq.core.transfer.attempts import over
 from onceq.core.transfer.connecting import attach, put_off
@@ -72,7 +74,7 @@ def opened(step: Step, item: SessionOpened) -> None:
 
 
 def _serve(
-    step: Step, peer: Peer, first: OutgoingQueue | None, contact: Contact | None
+    step: Step, peer: Peer, first: OutgoingQueue | None, contact: ConnectAttempt | None
 ) -> Iterator[None]:
     """A new session serves the queue that it was made for, those that have waited for the same
     address, and those whose manager is known by GUID."""
@@ -173,7 +175,7 @@ def connect_failed(step: Step, item: ConnectFailed) -> None:
 
 
 def _in_vain(
-    step: Step, caller: int, contact: Contact | None, reason: str,
+    step: Step, caller: int, contact: ConnectAttempt | None, reason: str,
     status: ConnectionStatus = ConnectionStatus.UNKNOWN_FAILURE,
 ) -> Iterator[None]:  # fmt: skip
     """No session came about: for none of those that have waited for it."""

@@ -35,10 +35,11 @@ from onceq.core.names.packet_names import address_of_name
 from onceq.core.peers import refusals, undone_restores
 from onceq.core.peers.duplicate_identity import STREAM, note, rise, strange
 from onceq.core.peers.lives import gave, next_stream
-from onceq.core.state.earlier_streams import Stretch
-from onceq.core.state.name_bindings import holders
+from onceq.core.state.outgoing_queues import OutgoingQueue, Stretch
+from onceq.core.state.peer_bindings import holders
+from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
+from onceq.core.state.queues import TRANSACTIONAL_LANE
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.state.setups import Fenced, StreamMoved
 from onceq.core.state.state import IN_DOUBT

@@ -25,8 +25,10 @@ from onceq.core.decision import Observed, Piece, Ready, Sight, Transmit
 from onceq.core.delays import REFUSED_AT_ONCE, refuse_delayed
 from onceq.core.ending.final_acknowledgments import ACK_LANE, ends_wait, order_queue_key
 from onceq.core.inputs.inputs import Room
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
+from onceq.core.state.queues import TRANSACTIONAL_LANE
 from onceq.core.step.step import Step
 from onceq.core.transfer.connecting import attach
 from onceq.core.transfer.outgoing_queue import (

@@ -26,18 +26,14 @@ from onceq.core.ending.table import Ending
 from onceq.core.peers import undone_restores
 from onceq.core.peers.refusals import note
 from onceq.core.peers.trust import FORGED, disbelieve, serves
-from onceq.core.state.earlier_streams import Stretch
-from onceq.core.state.link_states import Link
+from onceq.core.state.outgoing_queues import OutgoingQueue, Stretch
+from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
-from onceq.core.state.queues import (
-    TRANSACTIONAL_LANE,
-    OutgoingQueue,
-    Peer,
-    Queue,
-)
+from onceq.core.state.queues import TRANSACTIONAL_LANE, Queue
 from onceq.core.state.records import PUT_FINAL, Op, RangeChange
 from onceq.core.state.report_requests import ReportRequest
 from onceq.core.state.state import IN_DOUBT
+from onceq.core.state.transition_tables import Link
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.core.transfer.connecting import connect

@@ -8,8 +8,7 @@ from typing import Final
 
 from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
-from onceq.core.inputs.backup import PutBack
-from onceq.core.inputs.settings import Reconfigure
+from onceq.core.inputs.inputs import PutBack, Reconfigure
 from onceq.core.state.queues import TRANSACTIONAL_LANE
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.step.change_builder import ChangeBuilder

@@ -9,10 +9,11 @@ from unittest.mock import patch
 
 from onceq.core.inputs import inputs
 from onceq.core.send.send import _route
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, AWAITING
-from onceq.core.state.queues import OutgoingQueue, lookup_id
-from onceq.core.state.state import title_of
-from onceq.core.step.batches import Route
+from onceq.core.state.queue_tables import title_of
+from onceq.core.state.queues import lookup_id
+from onceq.core.step.routes import Route
 from onceq.core.step.step import Step
 from onceq.model import requests
 from onceq.model.message import Acknowledge, Journal, Properties

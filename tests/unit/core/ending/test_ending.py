@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
-from onceq.core.state.queues import OutgoingQueue
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.queue_tables import ACKS_OWED, DEAD_XACT, JOURNAL
 from onceq.core.state.records import decode
-from onceq.core.state.setup_effects import apply_setup
 from onceq.core.state.setups import Setup
 from onceq.core.state.snapshot import restore, snapshot
-from onceq.core.state.state import ACKS_OWED, DEAD_XACT, JOURNAL, State
+from onceq.core.state.state import State
 from onceq.core.transfer import outgoing_queue
 from onceq.model import requests
 from onceq.model.classes import MessageClass
@@ -112,7 +112,7 @@ def replayed(core: Core) -> State:
     for at, payload in core.records:
         record = decode(payload, 0)
         if isinstance(record, Setup):
-            apply_setup(state, record)
+            state.apply_setup(record)
         else:
             assert isinstance(record, tuple)
             change, offsets = record

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from onceq.core.decision import Notice
-from onceq.core.inputs.backup import PutBack
+from onceq.core.inputs.inputs import PutBack
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
-from onceq.core.state import restore_table
+from onceq.core.state.queue_tables import ACKS_OWED
 from onceq.core.state.records import (
     PUT_ACK_RECEIVE,
     PUT_ACKS,
@@ -21,8 +21,8 @@ from onceq.core.state.records import (
     decode,
 )
 from onceq.core.state.report_requests import ReportRequest, ReportRequests
+from onceq.core.state.rows import read_row
 from onceq.core.state.setups import StorePutBack
-from onceq.core.state.state import ACKS_OWED
 from onceq.model import requests
 from onceq.model.message import Acknowledge, Journal, Properties
 from onceq.model.settings import Settings
@@ -101,4 +101,4 @@ def test_records_and_checkpoints_of_older_versions_say_less() -> None:
     told = decode(memoryview(raw), 0)
     assert isinstance(told, StorePutBack)
     assert (told.aside, told.jobs, told.promises, told.tokens) == (3, 0, 0, 0)
-    assert restore_table.load([9, 5, 500, "", 3, True]) == Restored(9, 5, 500, "", 3, told=True)
+    assert read_row(Restored, [9, 5, 500, "", 3, True]) == Restored(9, 5, 500, "", 3, told=True)

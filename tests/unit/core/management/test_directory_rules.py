@@ -9,11 +9,10 @@ import pytest
 
 from onceq.core.ending import portions
 from onceq.core.ending.portions import ENDED_AT_ONCE
-from onceq.core.inputs.directory import DirectoryChanged
-from onceq.core.inputs.inputs import Room, SessionOpened, Tick
+from onceq.core.inputs.inputs import DirectoryChanged, Room, SessionOpened, Tick
 from onceq.core.peers.trust import rebind
-from onceq.core.state.queues import OutgoingQueue
-from onceq.core.state.state import DEAD_XACT
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.queue_tables import DEAD_XACT
 from onceq.model import requests
 from onceq.model.directory import Computer, PublicQueue, Snapshot
 from onceq.model.identity import guid_text

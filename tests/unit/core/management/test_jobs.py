@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core.inputs.directory import DirectoryChanged
-from onceq.core.inputs.inputs import OwnerCame, Space
+from onceq.core.inputs.inputs import DirectoryChanged, OwnerCame, Space
 from onceq.core.inputs.jobs import JobBatch, JobDeed, JobFailed, NextJob
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
@@ -451,6 +450,6 @@ def test_a_job_of_an_older_version_goes_by_the_name() -> None:
     assert told.into == ()
     jobs = Jobs()
     row = [1, [], {"action": "move", "to": OTHER}, "", "", True, 1, 0, "running"]
-    jobs.load([[*row, 0, 0, 0, 0, 0, 0, 0, False, [], [], ""]], 2)
+    jobs.load([[*row, 0, 0, 0, 0, 0, 0, 0, False, [], [], ""]])
     (job,) = jobs
     assert (job.into, job.why) == ((), "")

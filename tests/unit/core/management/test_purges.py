@@ -11,8 +11,9 @@ from onceq.core.decision import Handed
 from onceq.core.ending.portions import ENDED_AT_ONCE, UNASKED_FOR_ONE
 from onceq.core.inputs import inputs
 from onceq.core.inputs.inputs import Room, SessionOpened
-from onceq.core.state.queues import OutgoingQueue, Queue
-from onceq.core.state.state import ACKS_OWED, DEAD_XACT
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.queue_tables import ACKS_OWED, DEAD_XACT
+from onceq.core.state.queues import Queue
 from onceq.errors import QueueDeleted, QueueNotFound
 from onceq.model import requests
 from onceq.model.message import Acknowledge, Journal, Properties

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onceq.core.decision import Decision, Notice
-from onceq.core.inputs.backup import PutBack
+from onceq.core.inputs.inputs import PutBack
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state import snapshot
-from onceq.core.state.queues import Progress
+from onceq.core.state.peer_table import Progress
 from onceq.core.state.records import decode
 from onceq.core.state.setups import LifeBegun
 from onceq.core.state.state import State

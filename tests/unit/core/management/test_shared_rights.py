@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from onceq.core.decision import Answer, Decision, Notice, RewriteRights
-from onceq.core.inputs.directory import DirectoryChanged, RightsRead
-from onceq.core.inputs.inputs import Input, OwnerCame
+from onceq.core.inputs.inputs import DirectoryChanged, Input, OwnerCame, RightsRead
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.snapshot import snapshot

@@ -10,7 +10,8 @@ import pytest
 from onceq.core.management import sparse_segments
 from onceq.core.management.sparse_segments import EACH, Cursor, search
 from onceq.core.state.position_block import CHUNK, REMOVED
-from onceq.core.state.state import DEAD_LETTER, JOURNAL, State
+from onceq.core.state.queue_tables import DEAD_LETTER, JOURNAL
+from onceq.core.state.state import State
 from onceq.model.manager_identity import Identity
 from tests.unit.core.effort import lines
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -10,9 +11,10 @@ from onceq.core.decision import Answer, TellAct
 from onceq.core.inputs.inputs import OwnerCame, Witnessed
 from onceq.core.management.trail import TABLE, UNNOTED
 from onceq.core.rights.demands import demands
+from onceq.core.state.audit_trail import Act, Trail
 from onceq.core.state.records import decode
+from onceq.core.state.rows import encode_rows
 from onceq.core.state.setups import Noted
-from onceq.core.state.trail import Act, Trail
 from onceq.errors import InvalidParameter, OnceqError
 from onceq.model import requests
 from onceq.model.act_chain import BEGIN, digest_act
@@ -169,7 +171,8 @@ def test_the_oldest_go_and_the_numbers_go_on() -> None:
     assert [act.number for act in trail.behind(0, 3)] == [11, 12, 13]
     assert [act.number for act in trail.behind(TRAIL_MAX + 8, 9)] == [TRAIL_MAX + 9, TRAIL_MAX + 10]
     other = Trail()
-    other.load(trail.dump(), trail.dump_chain())
+    other.load(json.loads(encode_rows(trail.dump())))
+    other.load_chain(json.loads(encode_rows(trail.dump_chain())))
     assert other.next == trail.next == TRAIL_MAX + 11
 
 
@@ -193,7 +196,8 @@ def test_the_largest_loses_one_also_after_a_checkpoint() -> None:
     acts_of(trail, TRAIL_MAX // 2 + 1, "a")
     acts_of(trail, TRAIL_MAX // 2 - 1, "b")
     other = Trail()
-    other.load(trail.dump(), trail.dump_chain())
+    other.load(json.loads(encode_rows(trail.dump())))
+    other.load_chain(json.loads(encode_rows(trail.dump_chain())))
     for one in (trail, other):
         acts_of(one, 1, "c")
     assert list(trail) == list(other)
@@ -271,7 +275,8 @@ def test_each_digest_covers_the_act_and_all_before_it() -> None:
     assert again.broken == 2
     assert trail.broken == 0
     other = Trail()
-    other.load(again.dump(), again.dump_chain())
+    other.load(json.loads(encode_rows(again.dump())))
+    other.load_chain(json.loads(encode_rows(again.dump_chain())))
     assert (other.broken, other.head, list(other)) == (2, again.head, list(again))
 
 

@@ -11,7 +11,7 @@ from onceq.core.inputs import inputs
 from onceq.core.names.resolve import outgoing_for
 from onceq.core.peers.homes import HOMES_MAX
 from onceq.core.state import snapshot
-from onceq.core.state.name_bindings import Binding
+from onceq.core.state.peer_bindings import Binding
 from onceq.core.state.setups import OutgoingOpened, OutgoingWanted
 from onceq.core.state.state import State
 from onceq.core.transfer.admission import ASTRAY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from onceq.core.peers.lives import ENTROPY_BYTES, ORDINAL_MAX, next_stream
 from onceq.core.state.life_table import Lives
 from onceq.core.state.queues import TRANSACTIONAL_LANE
 from onceq.core.state.records import Change
+from onceq.core.state.rows import encode_rows
 from onceq.model import requests
 from onceq.model.limits import LIVES_MAX, NOTES_MAX, STREAM_AHEAD_S_MAX
 from onceq.model.settings import Settings
@@ -114,7 +116,7 @@ def test_lives_that_led_here_are_told_from_others() -> None:
     lives = Lives()
     for stamp in range(10, 13):
         lives.leave(stamp, 105, 100)
-    lives.load(lives.dump())
+    lives.load(json.loads(encode_rows(lives.dump())))
     assert lives.gave(12 << 32 | 100, 13, 100)
     assert lives.gave(11 << 32 | 104, 13, 100)
     assert not lives.gave(11 << 32 | 105, 13, 100)

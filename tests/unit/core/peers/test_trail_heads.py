@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
-from onceq.core.inputs.inputs import SessionOpened
-from onceq.core.inputs.settings import TellDoors
-from onceq.core.state import trail_heads
-from onceq.core.state.trail_heads import HEADS_MAX, Head, TrailHeads
+from onceq.core.inputs.inputs import SessionOpened, TellDoors
+from onceq.core.state import audit_trail
+from onceq.core.state.audit_trail import HEADS_MAX, Head, TrailHeads
+from onceq.core.state.rows import encode_rows
 from onceq.model import requests
 from onceq.model.identification import Identification, Proof
 from onceq.model.identity import guid_text
@@ -60,10 +61,10 @@ def test_some_are_kept_of_each_and_what_comes_quickly_pushes_out_nothing(
     for hour in range(1, 20):
         heads.told(PEER, Head(100 + hour, DIGEST, 20 + hour * NOTICE_EVERY_S))
     assert len(dict(heads)[PEER]) == HEADS_MAX
-    monkeypatch.setattr(trail_heads, "HEAD_PEERS_MAX", 2)
+    monkeypatch.setattr(audit_trail, "HEAD_PEERS_MAX", 2)
     for at, guid in enumerate((b"q" * 16, b"r" * 16)):
         heads.told(guid, Head(1, DIGEST, 10 + at))
     assert [guid for guid, _ in heads] == [PEER, b"r" * 16]
     other = TrailHeads()
-    other.load(heads.dump())
+    other.load(json.loads(encode_rows(heads.dump())))
     assert list(other) == list(heads)

@@ -11,7 +11,6 @@ import pytest
 
 from onceq.core.inputs.inputs import OwnerCame
 from onceq.core.state.records import decode
-from onceq.core.state.setup_effects import apply_setup
 from onceq.core.state.setups import QueueDropped, RightsGiven
 from onceq.core.state.snapshot import restore
 from onceq.core.state.state import State
@@ -150,7 +149,7 @@ def test_records_of_older_versions_give_an_owner_what_goes_with_the_queue_of_tha
     for raw in old:
         given = decode(memoryview(raw), 0)
         assert isinstance(given, RightsGiven)
-        apply_setup(state, given)
-    apply_setup(state, QueueDropped("private$\\orders"))
+        state.apply_setup(given)
+    state.apply_setup(QueueDropped("private$\\orders"))
     left = [one for one in state.policy if str(one.pattern) == "private$\\orders"]
     assert [(str(one.who), one.owner) for one in left] == [("account:bob", False)]

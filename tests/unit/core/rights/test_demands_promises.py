@@ -12,8 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from onceq.core.inputs.directory import DirectoryChanged
-from onceq.core.inputs.inputs import OwnerCame, OwnerGone
+from onceq.core.inputs.inputs import DirectoryChanged, OwnerCame, OwnerGone
 from onceq.core.state.snapshot import restore
 from onceq.core.state.state import State
 from onceq.core.transaction.prepared_codec import batches_of

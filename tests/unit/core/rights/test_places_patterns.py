@@ -9,9 +9,7 @@ import shlex
 
 import pytest
 
-from onceq.core.inputs.directory import RightsRead
-from onceq.core.inputs.inputs import OwnerCame
-from onceq.core.state.setup_effects import apply_setup
+from onceq.core.inputs.inputs import OwnerCame, RightsRead
 from onceq.core.state.setups import RightsGiven, RightsTaken
 from onceq.core.state.snapshot import restore
 from onceq.core.state.state import State
@@ -121,15 +119,15 @@ def test_records_of_older_versions_say_names_as_they_are() -> None:
     )  # fmt: skip
     state = State(IDENTITY)
     star, number = "private$\\*", 20
-    apply_setup(state, RightsGiven("account:alice", ["delete"], star, owner=True, queue=number))
-    apply_setup(state, RightsGiven("account:bob", ["send"], star, queue=number))
-    apply_setup(state, RightsGiven("account:carol", ["send"], star))
+    state.apply_setup(RightsGiven("account:alice", ["delete"], star, owner=True, queue=number))
+    state.apply_setup(RightsGiven("account:bob", ["send"], star, queue=number))
+    state.apply_setup(RightsGiven("account:carol", ["send"], star))
     for name, at_star, at_payroll in (("alice", 0, 0), ("bob", 1, 0), ("carol", 1, 1)):
         actor = Actor(ActorKind.ACCOUNT, name)
         assert state.policy.allows(actor, Right.SEND, QueueName(star)) == bool(at_star)
         assert state.policy.allows(actor, Right.SEND, PAYROLL) == bool(at_payroll)
     for who in ("account:alice", "account:bob", "account:carol"):
-        apply_setup(state, RightsTaken(who, ["send", "delete"], star))
+        state.apply_setup(RightsTaken(who, ["send", "delete"], star))
     assert not list(state.policy)
 
 

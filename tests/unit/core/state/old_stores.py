@@ -6,8 +6,9 @@ again: when a format changes, the next one stands beside it (``stores/``).
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +17,7 @@ from onceq.core.inputs.jobs import JobBatch, JobDeed
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.model import requests
+from onceq.model.manager_identity import Identity
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
@@ -35,21 +37,33 @@ class Store:
     Attributes:
         position: How far the checkpoint covers the log.
         end: Behind the last record.
+        before: The records that the checkpoint covers, where they are kept, too.
+        after: The checkpoint that its version made of the checkpoint and the records behind it.
     """
 
     checkpoint: bytes
     position: int
     records: list[tuple[int, memoryview]]
     end: int
+    before: list[tuple[int, memoryview]] = field(default_factory=list)
+    after: bytes = b""
+    identity: Identity = IDENTITY
 
     @classmethod
     def kept(cls, name: str) -> Self:
         """From a file."""
         found = cls(b"", 0, [], 0)
-        for line in (FOLDER / name).read_text().splitlines():
+        raw_file = (FOLDER / name).read_bytes()
+        text = (gzip.decompress(raw_file) if name.endswith(".gz") else raw_file).decode()
+        for line in text.splitlines():
             what, at, *raw = line.split()
             if what == "record":
-                found.records.append((int(at), memoryview(bytes.fromhex(raw[0]))))
+                into = found.records if int(at) >= found.position else found.before
+                into.append((int(at), memoryview(bytes.fromhex(raw[0]))))
+            elif what == "identity":
+                found.identity = Identity.unpack(bytes.fromhex(raw[0]))
+            elif what == "after":
+                found.after = bytes.fromhex(raw[0])
             elif what == "checkpoint":
                 found.checkpoint, found.position = bytes.fromhex(raw[0]), int(at)
             else:
@@ -69,7 +83,7 @@ class Store:
         Args:
             whole: With the records behind the checkpoint.
         """
-        core.manager = Manager(IDENTITY, Settings())
+        core.manager = Manager(self.identity, Settings())
         records = self.records if whole else []
         end = self.end if whole else self.position
         core.records = list(records)

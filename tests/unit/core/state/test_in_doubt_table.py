@@ -9,8 +9,9 @@ import pytest
 
 from onceq.core.state import in_doubt_table
 from onceq.core.state.in_doubt_table import ANYBODY, DOUBTS_QUEUE, Doubt, Doubts, Memories
-from onceq.core.state.queues import Progress
+from onceq.core.state.peer_table import Progress
 from onceq.core.state.records import PUT_FINAL
+from onceq.core.state.rows import encode_rows
 from tests.unit.core.effort import stays_the_same
 
 ONE, OTHER = (b"1" * 16,), (b"2" * 16,)
@@ -122,7 +123,7 @@ def test_to_know_of_one_costs_by_none_of_the_others() -> None:
 def test_a_checkpoint_holds_all_of_it() -> None:
     made, again = table(), Doubts()
     made.add(9, 1, Doubt(20, 1, 0, 300, False, 0, ONE + OTHER))
-    rows, given = json.loads(json.dumps([made.dump(), made.dump_given()]))
+    rows, given = json.loads(encode_rows([made.dump(), made.dump_given()]))
     again.load(rows, given, served=lambda _: ONE)
     assert (again.dump(), again.dump_given()) == (made.dump(), made.dump_given())
     assert again.unsettled(20) == 5

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from onceq.core.state.live_bytes import Space
+from onceq.core.state.log_space import Space
 from onceq.core.state.position_block import (
     AVAILABLE,
     AWAITING,

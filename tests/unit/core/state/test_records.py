@@ -20,8 +20,8 @@ from onceq.core.state.branch_table import (
     decode_branch,
     decode_marks,
 )
+from onceq.core.state.client_memory import Read
 from onceq.core.state.job_table import Failed, JobMark
-from onceq.core.state.readings import Read
 from onceq.core.state.records import (
     Advance,
     Change,
@@ -37,7 +37,6 @@ from onceq.core.state.setups import KINDS, OutgoingOpened, Paused
 from onceq.errors import DamagedRecord, NewerFormat, OnceqError
 from onceq.model.branch import Phase
 from onceq.model.identity import TransactionId
-from onceq.model.names import parse_format_name
 from onceq.model.run import Run
 from onceq.model.xid import Xid
 
@@ -356,9 +355,7 @@ def test_a_setup_that_makes_no_sense_is_named(raw: bytes, why: str) -> None:
 
 def test_a_setup_of_another_version_is_read() -> None:
     raw = b'["outgoing",{"number":9,"name":"DIRECT=OS:B\\\\q","later":true}]'
-    assert decode(memoryview(b"\x02\x01" + raw), 0) == OutgoingOpened(
-        9, parse_format_name(r"DIRECT=OS:B\q")[0]
-    )
+    assert decode(memoryview(b"\x02\x01" + raw), 0) == OutgoingOpened(9, r"DIRECT=OS:B\q")
 
 
 def test_records_from_before_there_were_lives_are_read() -> None:

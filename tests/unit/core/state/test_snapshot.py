@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 
-from onceq.core.state.queues import Progress
+from onceq.core.state.peer_table import Progress
 from onceq.core.state.snapshot import ROWS_AT_ONCE, Snapshot
 from onceq.model import requests
 from onceq.model.message import Journal, Properties

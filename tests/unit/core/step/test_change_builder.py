@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from onceq.core.inputs import inputs
+from onceq.core.state.queue_tables import DEAD_XACT
 from onceq.core.state.queues import Queue
-from onceq.core.state.state import DEAD_XACT
 from onceq.model import requests
 from onceq.model.message import Acknowledge, Journal, Properties
 from onceq.model.queue import QueueProperties

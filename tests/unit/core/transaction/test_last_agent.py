@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from onceq.core.inputs.inputs import OwnerGone
-from onceq.core.inputs.settings import Reconfigure
+from onceq.core.inputs.inputs import OwnerGone, Reconfigure
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.branch_table import decode_branch

@@ -10,8 +10,8 @@ import pytest
 
 from onceq.core.ending.portions import ENDED_AT_ONCE
 from onceq.core.inputs.inputs import ConnectFailed, Room, SessionClosed, SessionOpened, Tick
-from onceq.core.state.link_states import Link
-from onceq.core.state.queues import OutgoingQueue
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.transition_tables import Link
 from onceq.core.transfer import attempts
 from onceq.model import requests
 from onceq.model.message import Properties

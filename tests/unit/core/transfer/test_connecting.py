@@ -11,10 +11,9 @@ import pytest
 from onceq.core.decision import CloseSession, Connect, Decision
 from onceq.core.ending import portions
 from onceq.core.inputs import inputs
-from onceq.core.inputs.directory import DirectoryChanged
-from onceq.core.inputs.settings import Reconfigure
-from onceq.core.state.link_states import Link
-from onceq.core.state.queues import OutgoingQueue
+from onceq.core.inputs.inputs import DirectoryChanged, Reconfigure
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.transition_tables import Link
 from onceq.model import requests
 from onceq.model.directory import Computer, PublicQueue, Snapshot
 from onceq.model.identity import guid_text

@@ -10,9 +10,11 @@ import pytest
 
 from onceq.core.ending.portions import ENDED_AT_ONCE
 from onceq.core.inputs.inputs import Arrived, Room, SessionClosed, SessionOpened, Tick
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import OutgoingQueue, Peer
-from onceq.core.state.state import ACKS_OWED, DEAD_XACT, DOUBTS_KEPT, IN_DOUBT
+from onceq.core.state.queue_tables import ACKS_OWED, DEAD_XACT, DOUBTS_KEPT
+from onceq.core.state.state import IN_DOUBT
 from onceq.core.step.step import Step
 from onceq.core.transfer import in_doubt
 from onceq.core.transfer.in_doubt import inquire

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onceq.core.inputs import inputs
-from onceq.core.state.link_states import Link
+from onceq.core.state.transition_tables import Link
 from onceq.core.transfer.outgoing_states import OF_LINK, STATES
 from onceq.model import requests
 from onceq.model.message import Properties

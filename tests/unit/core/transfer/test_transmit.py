@@ -9,9 +9,10 @@ from functools import partial
 
 from onceq.core.decision import Decision, Ready, Transmit
 from onceq.core.inputs import inputs
-from onceq.core.inputs.settings import Reconfigure
+from onceq.core.inputs.inputs import Reconfigure
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, AWAITING, CHUNK
-from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, lookup_id
+from onceq.core.state.queues import TRANSACTIONAL_LANE, lookup_id
 from onceq.model import requests
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text

@@ -9,7 +9,8 @@ from functools import partial
 import pytest
 
 from onceq.core.inputs.inputs import Arrived, SessionClosed, SessionOpened, Tick
-from onceq.core.state.queues import Peer, Progress, lookup_id
+from onceq.core.state.peer_table import Peer, Progress
+from onceq.core.state.queues import lookup_id
 from onceq.core.transfer import untold
 from onceq.core.transfer.untold import tell
 from onceq.model import requests
