@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from onceq.audit import command
-from onceq.audit.acts import Acts, of_table, table_of
+from onceq.audit.acts import Acts
 from onceq.audit.command import Wish
 from onceq.audit.files import Coverage
 from onceq.audit.numbering import Numbering, Told
@@ -181,7 +181,7 @@ def acts_of(*told: Told, lives: int = 1) -> Callable[[str, int, str], str]:
     one = Coverage("A", "a", "", 0, 900, 0, lives=lives, acts=list(told))
 
     def why(event: str, position: int, queue: str) -> str:
-        row = {"managerId": "a", "event": event, "position": position, "queue": queue,
+        row = {"manager_id": "a", "event": event, "position": position, "queue": queue,
                "observed": False}  # fmt: skip
         return Acts([one]).why(row).partition(" of ")[0]
 
@@ -248,11 +248,6 @@ def test_after_a_restored_backup_they_begin_again_at_those_of_the_backup() -> No
     assert numbering.missing == [[7, 7]]
 
 
-def test_acts_are_kept_as_they_are() -> None:
-    some = [act(1, 100, "purge", "q"), act(2, 200, "join", "B", result="failed")]
-    assert of_table(table_of(some)) == some
-
-
 # ---- proofs and reports --------------------------------------------------------------------------
 
 
@@ -281,23 +276,6 @@ def test_a_proof_goes_on_to_tell_that_one_is_missing(place: Path, tmp_path: Path
         found = days.audited()
         same(found, days.at_once())
         assert faults(found) == {"act-missing": 1}
-
-
-def test_a_proof_of_before_there_were_acts_goes_on(lived: Path, tmp_path: Path) -> None:
-    days = Days(lived, tmp_path / "here", tmp_path / "proof")
-    for name in days.names:
-        days.arrive(name, 2, forget=True)
-    days.audited()
-    path = tmp_path / "proof" / "proof.json"
-    plain = json.loads(path.read_text())
-    plain["format"] = 2
-    for one in plain["managers"]:
-        for name in ("acts", "numbering"):
-            del one[name]
-    path.write_text(json.dumps(plain))
-    for name in days.names:
-        days.arrive(name, 100, forget=True)
-    assert days.audited()["violations"] == 0
 
 
 def test_the_report_shows_them(place: Path, tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from onceq.audit import command, files
-from onceq.audit.command import Wish
-from onceq.audit.progress import StageProgress
+from onceq.audit.command import StageProgress, Wish
 from onceq.errors import ConfigurationError
 from onceq.history.columns import Span
 from tests.audit.histories import MESSAGES, audited, hostile, peopled

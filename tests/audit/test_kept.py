@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
+import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from onceq.audit import command, kept, proof
-from onceq.audit.command import Wish
-from onceq.audit.copies import Copies
-from onceq.audit.events import Events
-from onceq.audit.judge import Verdicts, judge
-from onceq.audit.landed import Landed
-from onceq.audit.progress import StageProgress
-from onceq.audit.proof import FORMAT, LOCK, NAME
+from onceq.audit import command, duck, events, proof
+from onceq.audit.command import StageProgress, Wish
+from onceq.audit.events import HistoryFile
+from onceq.audit.proof import FORMAT, FORMER, LOCK, NAME
 from onceq.errors import ConfigurationError, StoreLocked
 from onceq.history.columns import Span
-from onceq.testing.disk import PowerCut
 from tests.audit.corruptions import corrupt
 from tests.audit.days import Days, cut, same
 from tests.audit.histories import hostile, peopled
-from tests.audit.planting import Plants, bury
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is finished is put aside at once, so that more comes back than ever would."""
-    monkeypatch.setattr(kept, "MARGIN_US", 0)
+from tests.audit.planting import Plants
 
 
 @pytest.fixture(scope="module")
@@ -49,16 +39,13 @@ def copy(place: Path, to: Path) -> Path:
     return to
 
 
-def live(days: Days, rng: random.Random) -> list[int]:
-    """Day by day to the end; how many rows were in hand each day."""
-    in_hand = []
+def live(days: Days, rng: random.Random) -> None:
+    """Day by day to the end."""
     while any(days.left(name) for name in days.names):
         for name in days.names:
             files = rng.choice((0, 1, 2)) if days.taken.get(name) else 1
             days.arrive(name, files, forget=rng.random() < 0.5)
         same(days.audited(), days.at_once())
-        in_hand.append(sum(1 for _ in days.proof.glob("g*-closed-*")))
-    return in_hand
 
 
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.tier("rest")) for seed in range(1, 4))]
@@ -72,7 +59,7 @@ def test_true_histories_day_by_day(true: Path, tmp_path: Path, seed: int) -> Non
     for folder in whole.iterdir():
         cut(folder, rng, 5)
     days = Days(whole, tmp_path / "here", tmp_path / "proof")
-    assert max(live(days, rng)) >= 1, "something was put aside"
+    live(days, rng)
     same(days.audited(), days.at_once())
     same(days.audited(settled=True), days.at_once(settled=True))
 
@@ -98,13 +85,11 @@ def test_a_history_whose_beginning_is_gone(true: Path, tmp_path: Path) -> None:
     first.unlink()
     second.unlink()
     days = Days(whole, tmp_path / "here", tmp_path / "proof")
-    found = []
     while any(days.left(name) for name in days.names):
         for name in days.names:
             days.arrive(name, 3 if name == "A" else 1, forget=False)
         same(days.audited(), days.at_once())
-        found.append(len(list(days.proof.glob("g*-closed-*"))))
-    assert found[-1] > found[0] >= 0, found
+    assert any("its beginning is cut off" in note for note in days.audited()["notes"])
 
 
 @pytest.mark.tier("rest")
@@ -124,7 +109,7 @@ Late = Callable[[Plants], object]
 
 
 def repeated(what: str, **more: Any) -> Late:
-    """An event of message 5, which was finished and put aside, once more."""
+    """An event of message 5, which was judged the day before, once more."""
 
     def plant(plants: Plants) -> None:
         planter = plants.a if what in ("committed", "acknowledged") else plants.b
@@ -138,10 +123,6 @@ def told_again(plants: Plants) -> None:
     plants.b.again(plants.b.find("told", message=message, className="ack-reach-queue"))
 
 
-def buried(plants: Plants) -> None:
-    bury(plants.a, plants.a.find("acknowledged", **plants.mine(5)), 3_000)
-
-
 def another_at_its_place(plants: Plants) -> None:
     """A new message, where one stood that was received."""
     accepted = plants.b.find("accepted", **plants.mine(5))
@@ -150,22 +131,14 @@ def another_at_its_place(plants: Plants) -> None:
 
 LATE: Final[dict[str, tuple[Late, str]]] = {
     "received": (repeated("received"), "received-twice"),
-    "accepted": (repeated("accepted"), "accepted-twice"),
-    "elsewhere": (repeated("accepted", place=900, queue=r"private$\slow"), "accepted-twice"),
     "under a new number": (repeated("accepted", number=900, lookupId=1 << 50), "number-missing"),
-    "expired": (repeated("received", event="expired"), "two-ends"),
-    "released": (repeated("acknowledged"), "released-twice"),
-    "committed": (repeated("committed", message=9_999), "number-reused"),
     "torn": (repeated("committed", stream=77, number=1, transaction=1), "torn-send"),
-    "refused": (repeated("accepted", event="refused", kind=None, queue=None, place=None,
-                         lookupId=None), "accepted-and-refused"),
     "told": (told_again, "told-twice"),
-    "buried": (buried, "dead-letter-unfounded"),
     "at its place": (another_at_its_place, "place-shared"),
     "before all": (repeated("committed", number=0, message=9_999, lookupId=1),
                    "numbered-out-of-order"),
 }  # fmt: skip
-"""What a later file tells of messages that were put aside, and what must be said of it."""
+"""What a later file tells of messages that were judged, and what must be said of it."""
 
 
 def two_days(true: Path, tmp_path: Path, plant: Late | None) -> Days:
@@ -190,7 +163,7 @@ def two_days(true: Path, tmp_path: Path, plant: Late | None) -> Days:
 
 
 @pytest.mark.parametrize("name", LATE)
-def test_what_is_told_later_of_messages_that_were_put_aside(
+def test_what_is_told_later_of_messages_that_were_judged(
     true: Path, tmp_path: Path, name: str
 ) -> None:
     plant, fault = LATE[name]
@@ -202,21 +175,22 @@ def test_what_is_told_later_of_messages_that_were_put_aside(
     same(days.audited(), days.at_once())
 
 
-def test_a_quiet_day_reads_what_goes_on_alone(
+def test_a_quiet_day_reads_what_is_new_alone(
     true: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     days = two_days(true, tmp_path, None)
-    looked: list[int] = []
+    looked: list[str] = []
 
-    def judged(events: Events, copies: Copies, *, settled: bool) -> list[Verdicts]:
-        looked.append(len(events))
-        return judge(events, copies, settled=settled)
+    def read(files: Sequence[HistoryFile]) -> Iterator[pa.Table]:
+        looked.extend(one.path for one in files)
+        return events.read(files)
 
-    monkeypatch.setattr(kept, "judge", judged)
-    found = days.audited()
-    same(found, days.at_once())
-    assert looked
-    assert max(looked) < found["events"] / 3
+    monkeypatch.setattr(duck, "read", read)
+    same(days.audited(), days.at_once())
+    assert sum(str(days.here) + os.sep in path for path in looked) == 3, "one new file of each"
+    looked.clear()
+    same(days.audited(), days.audited())
+    assert not looked
 
 
 # ---- a proof that does not belong ----------------------------------------------------------------
@@ -257,58 +231,25 @@ def test_a_part_that_was_missing_and_is_there_is_refused(true: Path, tmp_path: P
     refused(days, f"{middle.name} is of a part that was missing when the rest was judged")
 
 
-def test_a_proof_of_the_first_format_goes_on(true: Path, tmp_path: Path) -> None:
-    """It kept the longest times to three digits, and less of what is summed now."""
+def test_a_proof_of_another_form_is_refused(true: Path, tmp_path: Path) -> None:
     days = two_days(true, tmp_path, None)
-    name = days.proof / NAME
-    plain = json.loads(name.read_text())
-    assert plain["format"] == FORMAT
-    base = plain["base"]
-    plain["format"], base["messages"] = 1, sum(base["states"].values())
-    base["took"] = [row[:5] for row in base["took"]]
-    for added in ("late", "traffic_s", "untold", "blind"):
-        del base[added]
-    name.write_text(json.dumps(plain))
-    found, whole = days.audited(), days.at_once()
-    for one, other in zip(found["latencies"], whole["latencies"], strict=True):
-        for percentile in ("p50_s", "p90_s", "p99_s", "max_s"):
-            assert one.pop(percentile) == pytest.approx(other.pop(percentile), rel=0.005)
-    same(found, whole)
-    assert json.loads(name.read_text())["format"] == FORMAT
+    with duckdb.connect(str(days.proof / NAME)) as connection:
+        connection.execute(f"UPDATE proof SET format = {FORMAT + 1}")
+    refused(days, "was written by a newer onceq")
+    days.proof = tmp_path / "former"
+    days.proof.mkdir()
+    (days.proof / FORMER).write_text('{"format": 3}')
+    refused(days, "in a form that is no more: begin another proof")
 
 
-@pytest.mark.parametrize("kind", ["", "proof", "landed"])
-def test_more_than_fits_is_refused_with_what_to_do(
-    true: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
-) -> None:
-    limit = "AUDIT_PROOF_EVENTS_MAX" if kind == "proof" else "AUDIT_EVENTS_MAX"
-    monkeypatch.setattr(command, limit, 10)
-    wish, words = {
-        "": (Wish(), "use onceq spark audit, or fewer managers at a time"),
-        "proof": (Wish(proof=str(tmp_path / "proof")), "the oldest first, .* the same --proof"),
-        "landed": (Wish(landed=(cast("Landed", object()),)), "judges no landed table: name only"),
-    }[kind]
-    with pytest.raises(ConfigurationError, match=f"events, and 10 fit into memory.*{words}"):
-        command.run([str(true)], wish, lambda _: None)
-    assert not (tmp_path / "proof" / NAME).exists()
-
-
-@pytest.mark.parametrize("part", ["open-01", "past"])
-def test_a_proof_that_lacks_a_file_is_refused(true: Path, tmp_path: Path, part: str) -> None:
+def test_a_damaged_proof_is_refused(true: Path, tmp_path: Path) -> None:
     days = two_days(true, tmp_path, None)
-    next(days.proof.glob(f"g*-{part}*")).unlink()
-    refused(days, "of the proof is gone or damaged")
-
-
-def test_what_is_no_proof_is_refused(true: Path, tmp_path: Path) -> None:
-    days = two_days(true, tmp_path, None)
-    name = days.proof / NAME
-    name.write_text("{}")
-    refused(days, "cannot be read")
-    name.write_text('{"format": 99}')
-    refused(days, "newer onceq")
-    name.unlink()
-    refused(days, "is no proof, and not empty")
+    whole = (days.proof / NAME).read_bytes()
+    for part in (b"{}", whole[:5_000], bytes(100) + whole[100:]):
+        (days.proof / NAME).write_bytes(part)
+        refused(days, "is damaged, or no proof")
+    (days.proof / NAME).write_bytes(whole)
+    same(days.audited(), days.at_once())
 
 
 HOLDER = """
@@ -334,7 +275,8 @@ def test_another_audit_of_the_same_proof_is_told_who_has_it(true: Path, tmp_path
         assert holder.stdout.readline() == "held\n"
         with pytest.raises(StoreLocked, match=rf"process {holder.pid} goes on from the proof in "):
             days.audited()
-        assert [path.name for path in days.proof.iterdir()] == [LOCK]
+        names = {path.name for path in days.proof.iterdir()}
+        assert {LOCK, NAME} <= names <= {LOCK, NAME, f"{NAME}.wal"}
         holder.kill()
     same(days.audited(), days.at_once())
 
@@ -352,7 +294,7 @@ def test_a_proof_is_held_until_it_is_kept(true: Path, tmp_path: Path) -> None:
     command.run([str(days.here)], Wish(proof=str(days.proof)), say)
     assert f"keeping the proof in {days.proof}" in stages
     with proof.held(str(days.proof)) as kept_now:
-        assert set(kept_now.managers)
+        assert len(kept_now.managers) == 3
 
 
 def test_a_folder_of_something_else_gets_no_lock(true: Path, tmp_path: Path) -> None:
@@ -367,41 +309,34 @@ def test_a_folder_of_something_else_gets_no_lock(true: Path, tmp_path: Path) -> 
     assert [path.name for path in other.iterdir()] == ["cat.jpg"]
 
 
-def test_a_crash_while_it_is_written_leaves_the_one_before(
-    true: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("stage", ["following", "judging", "counting", "keeping"])
+def test_an_audit_that_is_given_up_leaves_the_proof_before(
+    true: Path, tmp_path: Path, stage: str
 ) -> None:
-    """After each step of the writing in turn; what was begun is removed by the next."""
     days = two_days(true, tmp_path, None)
-    synced, died = proof._sync, 0
-    for step in range(100):
-        left = iter(range(step))
 
-        def sync(path: Path, left: Iterator[int] = left) -> None:
-            if next(left, None) is None:
-                raise PowerCut
-            synced(path)
+    def give_up(told: StageProgress) -> None:
+        if told.stage.startswith(stage):
+            raise KeyboardInterrupt
 
-        before = copy_of(days.proof)
-        monkeypatch.setattr(proof, "_sync", sync)
-        try:
-            days.audited()
-        except PowerCut:
-            died += 1
-            assert (days.proof / NAME).read_bytes() in (before[NAME], *new(days, before))
-        else:
-            break
-    monkeypatch.setattr(proof, "_sync", synced)
-    assert died > 4
+    with pytest.raises(KeyboardInterrupt):
+        command.run([str(days.here)], Wish(proof=str(days.proof)), give_up)
     same(days.audited(), days.at_once())
-    named = (days.proof / NAME).read_text()
-    assert all(path.name in named for path in days.proof.glob("g*"))
 
 
-def copy_of(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+KILLED = """
+import os, sys
+from onceq.audit import command, proof
+proof.ends_of = lambda path: os._exit(9)
+command.run([sys.argv[1]], command.Wish(proof=sys.argv[2]), lambda _: None)
+"""
 
 
-def new(days: Days, before: dict[str, bytes]) -> list[bytes]:
-    """The new one, if all of its files are there."""
-    text = (days.proof / NAME).read_bytes()
-    return [text] if text != before[NAME] and proof.read(str(days.proof)).rows([]) is None else []
+def test_a_kill_while_it_is_kept_leaves_the_one_before(true: Path, tmp_path: Path) -> None:
+    days = two_days(true, tmp_path, None)
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(days.here), str(days.proof)], check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert killed.returncode == 9
+    same(days.audited(), days.at_once())

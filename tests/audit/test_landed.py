@@ -291,8 +291,16 @@ def test_what_is_no_table_is_refused(place: Path, rows: list[Row], tmp_path: Pat
     other = landed(tmp_path / "other", [{**row, "queueManager": "GAMMA"} for row in rows])
     with pytest.raises(ConfigurationError, match="rows of GAMMA, and no history here tells of it"):
         audited(place, other)
-    with pytest.raises(ConfigurationError, match="--landed needs whole histories"):
-        audited(place, landed(tmp_path / "t", rows), proof=str(tmp_path / "proof"))
+
+
+def test_a_proof_keeps_what_a_table_is_compared_with(
+    place: Path, rows: list[Row], tmp_path: Path
+) -> None:
+    table, proof = landed(tmp_path / "t", rows), str(tmp_path / "proof")
+    for _ in range(2):
+        found = audited(place, table, proof=proof)
+        assert faults(found) == {}
+        assert found["landed"][0]["received"] == LANDED
 
 
 def test_an_empty_table_is_true_where_nothing_was_landed(place: Path, tmp_path: Path) -> None:

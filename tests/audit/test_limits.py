@@ -8,11 +8,7 @@ from typing import Any
 
 import pytest
 
-from onceq.audit import command
-from onceq.audit.command import Wish
 from onceq.audit.events import NOBODY
-from onceq.audit.proof import NAME
-from onceq.errors import ConfigurationError
 from tests.audit.histories import audited, hostile, peopled
 from tests.audit.planting import Planter, Plants, Row
 
@@ -84,22 +80,3 @@ def test_packets_damaged_in_a_hostile_world_accuse_nobody(tmp_path: Path) -> Non
     found = audited(hostile(tmp_path, (147,)), settled=True)
     assert not found["violations"], found["stories"]
     assert any("do not say which message" in note for note in found["notes"])
-
-
-@pytest.mark.parametrize(
-    ("limit", "proof", "cure"),
-    [("AUDIT_EVENTS_MAX", "", "use onceq spark audit"),
-     ("AUDIT_PROOF_EVENTS_MAX", "proof", "copy fewer files of each manager")],
-)  # fmt: skip
-def test_histories_that_do_not_fit_into_memory_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, proof: str, cure: str
-) -> None:
-    """Each limit counts for its own way alone, and nothing is written."""
-    monkeypatch.setattr(command, limit, 10)
-    monkeypatch.chdir(tmp_path)
-    place = str(peopled(tmp_path / "all"))
-    with pytest.raises(ConfigurationError, match=f"events, and 10 fit into memory: {cure}"):
-        command.run([place], Wish(proof=proof), lambda _: None)
-    assert not (tmp_path / "proof" / NAME).exists()
-    other = "" if proof else "proof"
-    assert not command.run([place], Wish(proof=other), lambda _: None)["violations"]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from onceq.audit import command, measure, plots, tables
+from onceq.audit import command, measure, plots
 from onceq.audit.command import Wish
 from onceq.audit.report import INVARIANTS
 from onceq.errors import ConfigurationError
@@ -122,31 +122,34 @@ def test_routes_with_the_same_numbers_are_two_lines_that_can_be_seen() -> None:
     assert len({"dasharray" in line for line in lines}) == 2
 
 
-@pytest.mark.parametrize("kind", ["html", "out"])
+def full(*args: object, **kwargs: object) -> None:
+    """In place of what writes a file: the disk has no room for the whole."""
+    with open(args[0], "wb") as file:  # type: ignore[call-overload]
+        file.write(b"half")
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+WORDS = r"cannot be written \(No space left on device\).* ended with: VIOLATED: "
+
+
 def test_a_full_disk_does_not_hide_the_verdict(
-    told: tuple[Row, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    told: tuple[Row, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, _ = told
-
-    def full(*args: object, **kwargs: object) -> None:
-        with open(args[1] if kind == "out" else args[0], "wb") as file:  # type: ignore[call-overload]
-            file.write(b"half")
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     place = tmp_path / "there"
-    words = rf"{place} cannot be written \(No space left on device\).* ended with: VIOLATED: "
-    if kind == "html":
-        place.write_text("of yesterday")
-        monkeypatch.setattr(Path, "write_text", full)
-        with pytest.raises(ConfigurationError, match=words):
-            command.save(str(place), "<html>", found)
-        assert place.read_text() == "of yesterday"
-        assert list(tmp_path.iterdir()) == [place]
-    else:
-        monkeypatch.setattr("onceq.audit.tables.pq.write_table", full)
-        with (
-            pytest.raises(ConfigurationError, match=words),
-            command.told_if_lost(str(place), found),
-        ):
-            tables.write(str(place), {"traffic": tables.points([])})
-        assert list(tmp_path.iterdir()) == []
+    place.write_text("of yesterday")
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(ConfigurationError, match=rf"{place} {WORDS}"):
+        command.save(str(place), "<html>", found)
+    assert place.read_text() == "of yesterday"
+    assert list(tmp_path.iterdir()) == [place]
+
+
+def test_of_tables_for_which_there_is_no_room_none_is_left(
+    told: tuple[Row, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corrupt(peopled(tmp_path / "all"))
+    monkeypatch.setattr("onceq.audit.duck.pq.ParquetWriter", full)
+    with pytest.raises(ConfigurationError, match=rf"{tmp_path / 'there'} {WORDS}"):
+        command.run([str(tmp_path / "all")], Wish(to=str(tmp_path / "there")), lambda _: None)
+    assert not (tmp_path / "there").exists()

@@ -1,4 +1,4 @@
-"""``onceq spark audit`` finds what ``onceq audit`` finds: the rules are the same functions."""
+"""Both engines run the same rules: DuckDB and Spark name each corruption, and tell the same."""
 
 from __future__ import annotations
 
@@ -10,102 +10,117 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from onceq.audit import command as local
+from onceq.audit import command
 from onceq.audit.command import Wish
 from onceq.errors import ConfigurationError
-from onceq.spark.audit import command
-from onceq.spark.audit.job import CONFIG
+from onceq.spark import audit as by_spark
 from onceq.spark.error_codes import original
-from tests.audit.administered import administered
-from tests.audit.corruptions import corrupt
+from onceq.spark.land.reading import opened
+from tests.audit.corruptions import PLANTED, corrupt
 from tests.audit.histories import peopled
-from tests.audit.planting import Planter, Row
+from tests.audit.landings import LANDED, accepted, landed, lived
+from tests.audit.planting import Plants, Row
 from tests.scratch import scratch
 
 pytestmark = pytest.mark.spark
+ENGINES = ("duckdb", "spark")
 SAME = ("managers", "messages", "events", "streams", "transactions", "states", "violations",
-        "messages_violated", "checked", "latencies", "resends", "stuck", "notes",
-        "verdict", "acts")  # fmt: skip
+        "messages_violated", "checked", "latencies", "resends", "stuck", "notes", "stories",
+        "verdict", "acts", "landed")  # fmt: skip
+
+
+class Place:
+    """Histories with all corruptions, and others of a queue that is landed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.planted: Plants = corrupt(peopled(path / "histories" / "wrong"))
+        lived(path / "histories" / "landed")
+        self.rows = accepted(path / "histories" / "landed")[:LANDED]
+
+    def audited(self, engine: str, folder: str, **more: Any) -> Row:
+        run = command.run if engine == "duckdb" else _by_spark
+        return run(
+            [str(self.path / "histories" / folder)], Wish(stuck_s=100, **more), lambda _: None
+        )
+
+
+def _by_spark(folders: list[str], wish: Wish, say: Any) -> Row:
+    return by_spark.run(folders, wish, say, master="")
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with scratch(tmp_path_factory, "audit") as path:
-        peopled(path / "true")
-        corrupt(peopled(path / "wrong"))
-        acted = administered(path / "acted")
-        b = Planter(acted / "B")
-        b.rows.remove(b.find("act", act=3))
-        for row in b.rows:
-            if row["event"] == "accepted":
-                row["bytes"] -= 40
-        b.save()
-        yield path
+        yield Place(path)
 
 
-def both(place: Path, name: str, wish: Wish) -> tuple[Row, Row]:
-    """What Spark says and what one process says."""
-    paths = [str(place / name)]
-    more = Wish(wish.settled, "", "", wish.stuck_s)
-    return (
-        command.run(paths, wish, lambda _: None, master=""),
-        local.run(paths, more, lambda _: None),
-    )
-
-
-def stories(found: Row) -> set[tuple[Any, ...]]:
+@pytest.fixture(scope="module")
+def wrong(spark: Any, place: Place) -> dict[str, Row]:
+    """What both say of the histories with all corruptions."""
     return {
-        (story["title"], frozenset(fault["fault"] for fault in story["faults"]),
-         tuple(story["rows"]))
-        for story in found["stories"]
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["true", "wrong"])
-def test_it_finds_the_same(spark: Any, place: Path, name: str, tmp_path: Path) -> None:
-    wish = Wish(html=str(tmp_path / "x.html"), to=str(tmp_path / "tables"), stuck_s=100)
-    by_spark, here = both(place, name, wish)
-    assert {key: by_spark[key] for key in SAME} == {key: here[key] for key in SAME}
-    assert stories(by_spark) == stories(here)
-    assert (here["violations"] > 0) == (name == "wrong")
-    messages = pq.read_table(tmp_path / "tables" / "messages")
-    assert messages.num_rows == here["messages"]
-    assert pq.read_table(tmp_path / "tables" / "violations").num_rows == here["violations"]
-    assert (tmp_path / "x.html").stat().st_size > 10_000
-
-
-def test_it_finds_the_same_of_who_did_what(spark: Any, place: Path, tmp_path: Path) -> None:
-    """An act that was removed, and those that explain what messages met."""
-    by_spark, here = both(place, "acted", Wish(html=str(tmp_path / "x.html"), stuck_s=100))
-    assert {key: by_spark[key] for key in SAME} == {key: here[key] for key in SAME}
-    assert here["acts"]["missing"] == [{"manager": "B", "first": 3, "last": 3}]
-    assert stories(by_spark) == stories(here)
-    told = [line for *_, lines in stories(by_spark) for line in lines if "(act 4 of " in line]
-    assert len(told) == 2
-    assert "Who did what" in (tmp_path / "x.html").read_text()
-
-
-def test_the_tables_are_those_of_one_process(spark: Any, place: Path, tmp_path: Path) -> None:
-    places = {name: tmp_path / name for name in ("spark", "here")}
-    paths = [str(place / "wrong")]
-    command.run(paths, Wish(to=str(places["spark"])), lambda _: None, master="")
-    local.run(paths, Wish(to=str(places["here"])), lambda _: None)
-    for name in ("messages", "violations", "traffic"):
-        one, other = (pq.read_table(folder / name) for folder in places.values())
-        assert one.column_names == other.column_names, name
-        found, whole = (
-            # Which of its copies such a message accuses depends on the order of their lanes.
-            sorted(repr(row) for row in table.to_pylist() if row.get("fault") != "torn-send")
-            for table in (one, other)
+        engine: place.audited(
+            engine, "wrong", to=str(place.path / engine), html=str(place.path / f"{engine}.html")
         )
-        assert found == whole, name
+        for engine in ENGINES
+    }
 
 
-def test_damage_is_told_in_our_words_and_nothing_stays_set(
-    spark: Any, place: Path, tmp_path: Path
+@pytest.fixture(scope="module")
+def tables(spark: Any, place: Place) -> dict[str, Row]:
+    """What both say of a landed table that has each mistake."""
+    rows = place.rows
+    foreign = bytes(16) + b"\x07\0\0\0"
+    bad = [
+        *rows[:6], *rows[7:], rows[8], {**rows[9], "queue": r"private$\r"},
+        {**rows[3], "messageId": foreign},
+    ]  # fmt: skip
+    table = landed(place.path / "table", bad, total=LANDED)
+    return {
+        engine: place.audited(engine, "landed", landed=[opened(str(table))]) for engine in ENGINES
+    }
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("number", PLANTED)
+def test_each_corruption_is_named(
+    wrong: dict[str, Row], place: Place, number: int, engine: str
 ) -> None:
+    _, invariant, fault = PLANTED[number]
+    key = {"stream": place.planted.stream, "number": number}
+    (story,) = (
+        one for one in wrong[engine]["stories"] if key.items() <= one["key"].items()
+    )  # fmt: skip
+    assert (invariant, fault) in {(one["invariant"], one["fault"]) for one in story["faults"]}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "fault", ["landed-lost", "landed-twice", "landed-from-nowhere", "landed-elsewhere"]
+)
+def test_each_mistake_of_a_table_is_named(tables: dict[str, Row], engine: str, fault: str) -> None:
+    named = {one["fault"] for one in tables[engine]["checked"] if one["violations"]}
+    assert fault in named
+
+
+def test_both_say_the_same(wrong: dict[str, Row], tables: dict[str, Row]) -> None:
+    for found in (wrong, tables):
+        one, other = ({name: found[engine].get(name) for name in SAME} for engine in ENGINES)
+        assert one == other
+
+
+def test_the_tables_are_the_same(wrong: dict[str, Row], place: Place) -> None:
+    for name in ("messages", "violations", "traffic"):
+        one, other = (pq.read_table(place.path / engine / name) for engine in ENGINES)
+        assert one.schema.names == other.schema.names, name
+        assert sorted(map(repr, one.to_pylist())) == sorted(map(repr, other.to_pylist())), name
+        assert one.num_rows
+    assert (place.path / "spark.html").stat().st_size > 10_000
+
+
+def test_damage_is_told_in_our_words(spark: Any, place: Place, tmp_path: Path) -> None:
     copied = tmp_path / "copied"
-    shutil.copytree(place / "true", copied)
+    shutil.copytree(place.path / "histories" / "landed", copied)
     path = max(copied.glob("*/*"), key=lambda one: one.stat().st_size)
     pq.write_table(pq.read_table(path), path, write_page_checksum=True)  # as managers write them
     group = pq.read_metadata(path).row_group(0)
@@ -118,10 +133,10 @@ def test_damage_is_told_in_our_words_and_nothing_stays_set(
     first = read.dictionary_page_offset or read.data_page_offset
     data[first + read.total_compressed_size - 1] ^= 0x55  # of a column that the audit reads
     path.write_bytes(data)
-    before = [spark.conf.get(name) for name in CONFIG]
+    views = {one.name for one in spark.catalog.listTables()}
     with pytest.raises(Exception, match="damaged") as told:
-        command.run([str(copied)], Wish(), lambda _: None, master="")
+        by_spark.run([str(copied)], Wish(), lambda _: None, master="")
     error = original(told.value)
     assert isinstance(error, ConfigurationError)
     assert error.text.startswith(f"{path} is damaged inside")
-    assert [spark.conf.get(name) for name in CONFIG] == before
+    assert {one.name for one in spark.catalog.listTables()} == views, "its tables are its own"

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any, Final
 
 import pyarrow as pa
@@ -23,7 +22,6 @@ import pyarrow.parquet as pq
 from onceq.audit.files import Coverage, told_if_damaged
 from onceq.audit.numbering import Told
 from onceq.history.columns import ACT, ACT_COLUMNS, Span, span_of
-from onceq.history.events import SCHEMA
 from onceq.model.spelling import local
 
 LAST_MAX: Final = 50
@@ -33,24 +31,6 @@ ADDED: Final = ("I28", "act-added", "acts of administration, each of which is to
 _PLACE: Final = ("eventTime", "position")
 _LATER: Final[Mapping[str, str]] = {"purged": "purge", "deleted": "delete queue"}
 """What goes on behind the row of its act, and the act that it is of."""
-
-
-TABLE: Final = pa.schema(
-    [(name, SCHEMA.field(name).type) for name in ACT_COLUMNS]
-    + [(name, pa.int64()) for name in ("at_us", "position", "life")]
-)
-"""Acts in a proof."""
-
-
-def table_of(acts: Sequence[Told]) -> pa.Table:
-    """Acts as a table."""
-    names = [one.name for one in fields(Told)]
-    return pa.Table.from_pylist([{n: getattr(one, n) for n in names} for one in acts], TABLE)
-
-
-def of_table(table: pa.Table) -> list[Told]:
-    """Back from a table."""
-    return [Told(**row) for row in table.to_pylist()]
 
 
 # ---- reading -----------------------------------------------------------------------------------
@@ -169,9 +149,9 @@ class Acts:
         """Which act did it, for people; "" where there is none, or nobody knows it.
 
         Args:
-            row: With ``managerId``, ``event``, ``queue``, ``position`` and ``observed``.
+            row: With ``manager_id``, ``event``, ``queue``, ``position`` and ``observed``.
         """
-        acts = self._of.get(row["managerId"], [])
+        acts = self._of.get(row["manager_id"], [])
         at = bisect_left(acts, row["position"], key=lambda act: act.position)
         if row["observed"] or not acts:
             return ""

@@ -1,141 +1,122 @@
-"""The verdicts: which invariants the histories refute, copy by copy, and what was compared."""
+"""The verdicts: which rules are broken, by which messages, and what was compared.
+
+``violation`` is the table of what is wrong: the number of the rule, the copy where the ledger has
+it, what names the message, and the numbers that are said of it.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
-import numpy as np
+from onceq.audit.engine import Engine, one_row, union
+from onceq.audit.rules import RULES, Rule
 
-from onceq.audit.arrays import NONE, Ints, mixed
-from onceq.audit.copies import Copies
-from onceq.audit.events import ABSENT, Events
-from onceq.audit.home_rules import RULES as HOME
-from onceq.audit.letters import Finding, letters, told
-from onceq.audit.rules import LANE, MESSAGE, QUEUE, RULES, Certain, Rule, certain
+KEY: Final = "source, stream, number"
+"""What names the message of a violation, beside its identifier."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdicts:
+class Verdict:
     """What one rule has found.
 
     Attributes:
-        invariant, fault, looks_at: See ``rules.Rule``.
-        looked_at: How many copies or messages it has compared.
-        copy: Row in the ledger of each that is wrong; ABSENT where the ledger does not have it.
-        source, stream, number, message: Of each; NONE where there is none.
-        said: Text, with names of counts in braces.
-        counts: Those of each.
+        looked_at: How many rows it has compared.
+        violations: How many of these are wrong.
     """
 
-    invariant: str
-    fault: str
-    looks_at: str
+    rule: Rule
     looked_at: int
-    copy: Ints
-    source: Ints
-    stream: Ints
-    number: Ints
-    message: Ints
-    said: str
-    counts: dict[str, Ints]
+    violations: int
 
-    def __len__(self) -> int:
-        return len(self.copy)
-
-    def told(self, at: int) -> str:
-        """What is said of one of them."""
-        return self.said.format_map({name: int(each[at]) for name, each in self.counts.items()})
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "invariant": self.rule.invariant, "fault": self.rule.fault,
+            "looks_at": self.rule.looks_at, "looked_at": self.looked_at,
+            "violations": self.violations,
+        }  # fmt: skip
 
 
-def judge(events: Events, copies: Copies, *, settled: bool) -> list[Verdicts]:
-    """Every rule over all events, in order of the invariants.
-
-    Args:
-        settled: Nothing was under way when the histories were taken: what is missing is lost.
-    """
-    found = by_rules(copies, (LANE, QUEUE, MESSAGE), settled=settled)
-    about = (*letters(events, copies.known), *told(events, copies))
-    found += [of_events(one, events, copies) for one in about]
-    return sorted(found, key=lambda one: int(one.invariant[1:]))
-
-
-def by_rules(copies: Copies, within: Sequence[str], *, settled: bool) -> list[Verdicts]:
-    """The rules that look at these things together."""
-    sure = certain(copies, settled=settled)
-    return [_by_rule(rule, copies, sure) for rule in (*RULES, *HOME) if rule.within in within]
+def judge(engine: Engine, rules: Sequence[Rule] = RULES) -> list[Verdict]:
+    """Judge by each rule, and make ``violation``."""
+    looked, some = _count(engine, rules)
+    _make_violations(engine, [(at, rule) for at, rule in enumerate(rules) if at in some])
+    wrong = {
+        row["rule"]: row["wrong"]
+        for row in engine.rows("SELECT rule, count(*) AS wrong FROM violation GROUP BY rule")
+    }
+    return [Verdict(rule, looked[at], wrong.get(at, 0)) for at, rule in enumerate(rules)]
 
 
-def _by_rule(rule: Rule, copies: Copies, sure: Certain) -> Verdicts:
-    of = np.ones(len(copies), np.bool_) if rule.of is None else rule.of(copies, sure)
-    rows = np.flatnonzero(of & rule.wrong(copies, sure))
-    counts = {}
-    if "{" in rule.said and len(rows):
-        names = re.findall(r"\{(\w+)\}", rule.said)
-        counts = {name: getattr(copies, name)[rows] for name in names}
-    return Verdicts(
-        rule.invariant, rule.fault, rule.looks_at, int(of.sum()), rows, copies.source[rows],
-        copies.stream[rows], copies.number[rows], copies.message[rows], rule.said, counts,
-    )  # fmt: skip
+def _count(engine: Engine, rules: Sequence[Rule]) -> tuple[dict[int, int], set[int]]:
+    """How many rows each rule looks at, and which rules may have found something: one look at each
+    table answers both for all rules without windows."""
+    looked, some = dict[int, int](), set[int]()
+    for table in dict.fromkeys(rule.table for rule in rules):
+        here = [(at, rule) for at, rule in enumerate(rules) if rule.table == table]
+        counts = [f"count(*) FILTER (WHERE {rule.of}) AS of{at}" for at, rule in here]
+        counts += [
+            f"count(*) FILTER (WHERE ({rule.of}) AND ({rule.wrong})) AS wrong{at}"
+            for at, rule in here if not rule.steps
+        ]  # fmt: skip
+        row = one_row(engine, f"SELECT {', '.join(counts)} FROM {table}")
+        looked |= {at: row[f"of{at}"] for at, _ in here}
+        some |= {at for at, _ in here if row.get(f"wrong{at}", 1)}
+    return looked, some
 
 
-def of_events(one: Finding, events: Events, copies: Copies) -> Verdicts:
-    """The same for a rule that is about events, with the copies that those belong to."""
-    there = events.take(one.rows)
-    source, stream, message = there.source.astype(np.int64), there.stream, there.message
-    number = np.where(stream == NONE, message, there.number)
-    copy = _rows_of(copies, source, stream, number)
-    alone = _only_copy(copies, source, message)
-    copy = np.where((copy == ABSENT) & (stream == NONE), alone, copy)
-    found = copy != ABSENT
-    stream = np.where(found, copies.stream[copy], stream) if len(copies) else stream
-    number = np.where(found, copies.number[copy], number) if len(copies) else number
-    return Verdicts(
-        one.invariant, one.fault, one.looks_at, one.looked_at, copy, source, stream, number,
-        message, one.said, one.counts,
-    )  # fmt: skip
-
-
-def _only_copy(copies: Copies, source: Ints, message: Ints) -> Ints:
-    """The copy of each message that has one alone, as its row in the ledger; else ABSENT.
-
-    An acknowledgment names a message, and not its place in a stream.
-    """
-    if not len(source):
-        return np.zeros(0, np.int64)
-    near = np.flatnonzero(
-        np.isin(mixed(copies.source, copies.message), mixed(source, message))
-        & (copies.message != NONE)
+def _make_violations(engine: Engine, rules: Sequence[tuple[int, Rule]]) -> None:
+    """Make ``violation``, of events as well: with the copies that those belong to."""
+    nothing = {
+        "copy": "SELECT copy, source, stream, number, message, home, CAST(NULL AS BIGINT) AS one, "
+        "CAST(NULL AS BIGINT) AS two FROM copy WHERE false",
+        "about_row": "SELECT about_row, source, message, CAST(NULL AS BIGINT) AS one, "
+        "CAST(NULL AS BIGINT) AS two FROM word WHERE false",
+    }
+    for name, key in (("wrong_copy", "copy"), ("wrong_event", "about_row")):
+        queries = [
+            f"SELECT {at} AS rule, * FROM ({rule.query()})" for at, rule in rules
+            if (rule.table == "copy") == (key == "copy")
+        ]  # fmt: skip
+        engine.make(name, union([f"SELECT 0 AS rule, * FROM ({nothing[key]})", *queries]))
+    # An acknowledgment names a message, and not its place in a stream: it is about the copy in a
+    # queue of its own manager, or the only copy.
+    engine.make(
+        "wrong_message",
+        "SELECT w.rule, w.about_row, w.one, w.two, coalesce(e.source, w.source) AS source, "
+        "e.stream, coalesce(e.message, w.message) AS message, "
+        "CASE WHEN e.stream IS NULL THEN coalesce(e.message, w.message) ELSE e.number END "
+        "AS number "
+        "FROM wrong_event w LEFT JOIN event e ON e.event_row = w.about_row",
     )
-    rows: dict[tuple[int, int], list[int]] = {}
-    for at in near.tolist():
-        rows.setdefault((int(copies.source[at]), int(copies.message[at])), []).append(at)
-    each = zip(source.tolist(), message.tolist(), strict=True)
-    found = [rows.get(key, []) for key in each]
-    return np.array([one[0] if len(one) == 1 else ABSENT for one in found], np.int64)
-
-
-def _rows_of(copies: Copies, source: Ints, stream: Ints, number: Ints) -> Ints:
-    """Rows of the ledger by what names a copy; ABSENT where it has none."""
-    if not len(source):
-        return np.zeros(0, np.int64)
-    near = np.flatnonzero(
-        np.isin(mixed(copies.source, copies.stream, copies.number), mixed(source, stream, number))
+    engine.make(
+        "wrong_candidate",
+        "SELECT w.rule, w.about_row, max(c.copy) AS copy FROM wrong_message w JOIN copy c "
+        "ON c.source = w.source AND c.stream = w.stream AND c.number = w.number "
+        "GROUP BY w.rule, w.about_row UNION ALL "
+        "SELECT w.rule, w.about_row, coalesce(max(c.copy) FILTER (WHERE c.stream IS NULL), "
+        "CASE WHEN count(*) = 1 THEN max(c.copy) END) AS copy FROM wrong_message w JOIN copy c "
+        "ON c.source = w.source AND c.message = w.message "
+        "WHERE w.stream IS NULL AND w.about_row IS NOT NULL "
+        "GROUP BY w.rule, w.about_row",
     )
-    keys = zip(*(each[near].tolist() for each in (copies.source, copies.stream, copies.number)),
-               strict=True)  # fmt: skip
-    places = dict(zip(keys, near.tolist(), strict=True))
-    wanted = zip(source.tolist(), stream.tolist(), number.tolist(), strict=True)
-    return np.array([places.get(key, ABSENT) for key in wanted], np.int64)
+    engine.make(
+        "violation",
+        "SELECT rule, copy, source, stream, number, message, home, one, two, copy AS place "
+        "FROM wrong_copy UNION ALL "
+        "SELECT w.rule, c.copy, w.source, "
+        "CASE WHEN c.copy IS NULL THEN w.stream ELSE c.stream END AS stream, "
+        "CASE WHEN c.copy IS NULL THEN w.number ELSE c.number END AS number, "
+        "w.message, c.home, w.one, w.two, w.about_row AS place "
+        "FROM wrong_message w "
+        "LEFT JOIN wrong_candidate n ON n.rule = w.rule AND n.about_row = w.about_row "
+        "LEFT JOIN copy c ON c.copy = n.copy",
+    )
 
 
-def violations(found: Sequence[Verdicts]) -> int:
-    """How many there are."""
-    return sum(len(one) for one in found)
-
-
-def messages_violated(found: Sequence[Verdicts]) -> int:
-    """How many copies they are about; one copy may contradict several rules."""
-    rows = [np.stack([one.source, one.stream, one.number]) for one in found if len(one)]
-    return np.unique(np.concatenate(rows, axis=1), axis=1).shape[1] if rows else 0
+def count_messages(engine: Engine) -> int:
+    """How many messages the violations are about; one may contradict several rules."""
+    query = f"SELECT count(*) AS found FROM (SELECT DISTINCT {KEY} FROM violation)"
+    return int(one_row(engine, query)["found"])

@@ -1,28 +1,32 @@
-"""Landed tables as arrays: which message each row says it is, beside the histories of its queue.
+"""Landed tables beside the histories of their queues: what each rule compares, and what is told.
 
-Who reads the tables is handed in (``Landed``): the libraries of tables stay out of an audit that
+What reads the tables is handed in (``Landed``): the libraries of tables stay out of an audit that
 has none. Rows say their message by the computer name of the queue manager, the queue as it was
-named to the landing, the place in it and the identifier.
+named to the landing, the place in it and the identifier. Which reader has received a message says
+the record that removed it: of what others received, before, between or after the runs of a landing,
+it owes no row.
+
+Upholds: nobody is accused where the history is not complete enough to be certain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from onceq.audit.arrays import NONE, Column, Ints, Mask
-from onceq.audit.events import ABSENT, Events, texts_of
+from onceq.audit.engine import Engine, blocks, one_row
 from onceq.audit.files import Coverage
+from onceq.audit.rules import Rule
 from onceq.errors import ConfigurationError
 from onceq.model.identity import GUID_BYTES, guid_text
 from onceq.model.limits import AUDIT_ROWS_MAX
 from onceq.model.spelling import local
+from onceq.model.wording import plural
 
 IDENTIFIED: Final = ("queueManager", "queue", "lookupId", "messageId")
 """What tells a message from all others: its identifier where it stood."""
@@ -30,8 +34,16 @@ SUM: Final = "bodyCrc"
 """Of the body that a row says; DIFFERENT if it says two."""
 DIFFERENT: Final = -2
 ID_BYTES: Final = GUID_BYTES + 4
-UNTOLD: Final = ABSENT - 1
-"""The reader of a row whose file was written before readers were told."""
+LOST, TWICE = ("I6", "landed-lost"), ("I4", "landed-twice")
+NOWHERE, ELSEWHERE = ("I3", "landed-from-nowhere"), ("I3", "landed-elsewhere")
+ALTERED: Final = ("I3", "landed-altered")
+MISSING: Final = ("I6", "landed-missing")
+FAULTS: Final = (LOST, TWICE, NOWHERE, ELSEWHERE, ALTERED, MISSING)
+_KNOWN_PLACE: Final = "whole AND NOT newer AND NOT (made AND NOT known)"
+_ELSEWHERE: Final = (
+    "((somewhere_row IS NOT NULL AND whole AND NOT newer AND NOT known) OR (NOT planned AND here))"
+)
+_TWICE: Final = "(nth_place > 1 OR (nth > greatest(came, 1) AND whole))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,68 +74,30 @@ class Landed:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """The rows of a table that are of a message, shape (rows,) each.
+class TableRows:
+    """The rows of a table.
 
     Attributes:
-        manager: Number of the party in ``Events.parties``; below 0 where its history is not here.
-        queue: Number in the ``Names`` of queues.
-        lookup: As histories have it, a signed number.
-        source: Number of the party.
-        message: Number of the message.
-        crc: CRC-32 of the body that the row says; NONE where it says none.
+        table: Those that say a message, as ``landed_row`` has them.
         all, bad: How many rows both tables have, and how many the one of bad rows has.
-        strange: Rows that say no message: others have added them.
         unknown: Names of managers whose history is not here.
     """
 
-    manager: Ints
-    queue: Ints
-    lookup: Ints
-    source: Ints
-    message: Ints
-    crc: Ints
+    table: pa.Table
     all: int
     bad: int
-    strange: int
     unknown: list[str]
 
-    def __len__(self) -> int:
-        return len(self.message)
 
-    @property
-    def here(self) -> Mask:
-        """Which of them are of managers whose histories are here."""
-        return np.asarray(self.manager >= 0)
-
-
-class Names:
-    """Queues, of which the same one may be named in several ways."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def number(self, name: str) -> int:
-        """The same number for all names of a queue."""
-        return self._numbers.setdefault(local(name), len(self._numbers))
-
-    def numbers(self, names: Sequence[str]) -> Ints:
-        """Those of many; behind them what ABSENT finds."""
-        return np.array([*(self.number(name) for name in names), ABSENT], np.int64)
-
-
-def taken(table: Landed, events: Events, histories: Sequence[Coverage], names: Names) -> Rows:
-    """All rows of a table and of its bad ones. Parties that events do not have are added to them.
+def read_rows(engine: Engine, table: Landed, histories: Sequence[Coverage]) -> TableRows:
+    """All rows of a table and of its bad ones; what names their sources is added to the engine.
 
     Raises:
         ConfigurationError: There are too many, or none is of a manager whose history is here.
     """
-    managers = {one.manager.lower(): events.parties.index(one.id) for one in histories
-                if one.id in events.parties}  # fmt: skip
-    known = {party: at for at, party in enumerate(events.parties)}
-    parts: list[tuple[Ints, ...]] = [(np.zeros(0, np.int64),) * 6]
-    unknown: list[str] = []
-    counts = [0, 0]
+    managers = {one.manager.lower(): engine.party_of(one.id) for one in histories}
+    parts, counts = list[pa.Table](), [0, 0]
+    hosts = set[str]()
     for at, batches in enumerate((table.rows, table.bad)):
         for batch in batches:
             counts[at] += batch.num_rows
@@ -132,26 +106,27 @@ def taken(table: Landed, events: Events, histories: Sequence[Coverage], names: N
                     f"{table.name} has more than {AUDIT_ROWS_MAX:,} rows, and no more fit into "
                     "memory: audit the histories without it"
                 )
-            ours = batch.filter(_whole(batch))
-            if not ours.num_rows:
-                continue
-            here = _coded(ours.column(IDENTIFIED[0]), managers, unknown)
-            parts.append((here, *_numbers(ours, names, known, events.parties)))
-    manager, queue, lookup, source, message, crc = map(np.concatenate, zip(*parts, strict=True))
-    made = Rows(
-        manager, queue, lookup, source, message, crc, all=sum(counts), bad=counts[1],
-        strange=sum(counts) - len(message), unknown=unknown,
-    )  # fmt: skip
-    if len(made) and not made.here.any():
+            ours = batch.filter(_says_message(batch))
+            if ours.num_rows:
+                parts.append(_row_columns(engine, ours, managers, hosts))
+    kind = pa.string() if any(isinstance(key, str) for key in managers.values()) else pa.int32()
+    empty = pa.schema([
+        ("manager", kind), ("host", pa.string()), ("queue", pa.string()), ("lookup", pa.int64()),
+        ("source", kind), ("message", pa.int64()), ("crc", pa.int64()),
+    ]).empty_table()  # fmt: skip
+    rows = pa.concat_tables([empty, *parts])
+    rows = rows.append_column("landed_row", pa.array(np.arange(len(rows), dtype=np.int64)))
+    unknown = sorted(host for host in hosts if host.lower() not in managers)
+    if len(rows) and rows["manager"].null_count == len(rows):
         raise ConfigurationError(
-            f"{table.name} has rows of {', '.join(made.unknown)}, and no history here tells of it: "
+            f"{table.name} has rows of {', '.join(unknown)}, and no history here tells of it: "
             "name the folder of that queue manager as well; if it is named, its next file is still "
             "to come, and --ask waits for it"
         )
-    return made
+    return TableRows(rows, sum(counts), counts[1], unknown)
 
 
-def _whole(batch: pa.RecordBatch) -> pa.Array:
+def _says_message(batch: pa.RecordBatch) -> pa.Array:
     """Which rows say a message."""
     size = pc.fill_null(pc.binary_length(batch.column("messageId").cast(pa.binary())), 0)
     mask = pc.equal(size, ID_BYTES)
@@ -160,67 +135,167 @@ def _whole(batch: pa.RecordBatch) -> pa.Array:
     return mask
 
 
-def _coded(column: pa.Array, numbers: dict[str, int], unknown: list[str]) -> Ints:
-    """The number of each text; of those that have none one below 0 each, by ``unknown``."""
-    encoded = column.cast(pa.string()).dictionary_encode()
-    found = []
-    for text in encoded.dictionary.to_pylist():
-        if text.lower() not in numbers and text not in unknown:
-            unknown.append(text)
-        found.append(numbers.get(text.lower(), ABSENT))
-        if found[-1] == ABSENT:
-            found[-1] -= unknown.index(text)
-    codes: Ints = np.array(found, np.int64)[encoded.indices.to_numpy()]
-    return codes
-
-
-def _numbers(
-    batch: pa.RecordBatch, names: Names, known: dict[str, int], parties: list[str]
-) -> tuple[Ints, ...]:
-    """Queue, place, source, number of the message and sum of the body of each row."""
-    encoded = batch.column("queue").cast(pa.string()).dictionary_encode()
-    queue = names.numbers(encoded.dictionary.to_pylist())[encoded.indices.to_numpy()]
-    lookup = batch.column("lookupId").cast(pa.int64()).to_numpy()
+def _row_columns(
+    engine: Engine, batch: pa.RecordBatch, managers: Mapping[str, Any], hosts: set[str]
+) -> pa.Table:
+    """The columns of ``landed_row`` of rows."""
+    host = batch.column("queueManager").cast(pa.string()).dictionary_encode()
+    queue = batch.column("queue").cast(pa.string()).dictionary_encode()
+    names = host.dictionary.to_pylist()
+    hosts.update(names)
+    kind = pa.string() if any(isinstance(key, str) for key in managers.values()) else pa.int32()
     fixed = batch.column("messageId").cast(pa.binary()).cast(pa.binary(ID_BYTES))
     begin, end = fixed.offset * ID_BYTES, (fixed.offset + len(fixed)) * ID_BYTES
     raw = np.frombuffer(fixed.buffers()[1], np.uint8)[begin:end].reshape(-1, ID_BYTES)
     guids = np.ascontiguousarray(raw[:, :GUID_BYTES]).view(f"V{GUID_BYTES}")[:, 0]
     different, each = np.unique(guids, return_inverse=True)
-    sources = []
-    for one in different:
-        text = guid_text(bytes(one))
-        if text not in known:
-            known[text] = len(parties)
-            parties.append(text)
-        sources.append(known[text])
-    source = np.array([*sources, ABSENT], np.int64)[each.ravel()]
+    sources = pa.array([engine.party_of(guid_text(bytes(one))) for one in different], kind)
     message = np.ascontiguousarray(raw[:, GUID_BYTES:]).view("<u4")[:, 0].astype(np.int64)
-    return queue, lookup, source, message, _sums(batch)
+    sums = pa.nulls(batch.num_rows, pa.int64())
+    if SUM in batch.schema.names:
+        sums = batch.column(SUM).cast(pa.int64())
+    return pa.table({
+        "manager": pa.array([managers.get(name.lower()) for name in names], kind)
+        .take(host.indices),
+        "host": pa.array([name.lower() for name in names], pa.string()).take(host.indices),
+        "queue": pa.array([local(name) for name in queue.dictionary.to_pylist()], pa.string())
+        .take(queue.indices),
+        "lookup": batch.column("lookupId").cast(pa.int64()),
+        "source": sources.take(pa.array(each.ravel())),
+        "message": pa.array(message), "crc": sums,
+    })  # fmt: skip
 
 
-def _sums(batch: pa.RecordBatch) -> Ints:
-    if SUM not in batch.schema.names:
-        return np.full(batch.num_rows, NONE, np.int64)
-    return np.asarray(pc.fill_null(batch.column(SUM), NONE).to_numpy(), np.int64)
+class Tables:
+    """Landed tables, each of which is judged by rules of its own.
 
-
-def readers(histories: Sequence[Coverage]) -> tuple[list[str], Column]:
-    """Who has read what each row of the histories tells as received.
-
-    Returns:
-        Names; and of each row, in the order of the files, the number of its name: ABSENT for an
-        application that says none, UNTOLD where the file does not have the column.
+    Args:
+        tables: They are read at once.
     """
-    names: dict[str, int] = {}
-    parts: list[Column] = [np.zeros(0, np.int64)]
-    for path in (path for one in histories for path in one.files):
-        file = pq.ParquetFile(path)
-        if "reader" not in file.schema_arrow.names:
-            parts.append(np.full(file.metadata.num_rows, UNTOLD, np.int64))
-            continue
-        texts, codes = texts_of(file.read(["reader"]).column("reader"))
-        table = np.array(
-            [*(names.setdefault(text, len(names)) for text in texts), ABSENT], np.int64
+
+    def __init__(
+        self, engine: Engine, tables: Sequence[Landed], histories: Sequence[Coverage]
+    ) -> None:
+        self._engine = engine
+        self._tables = [(one, read_rows(engine, one, histories)) for one in tables]
+
+    def rules(self, *, settled: bool) -> list[Rule]:
+        """The rules of all tables, whose tables of SQL are made here."""
+        made = []
+        for at, (table, rows) in enumerate(self._tables):
+            self._engine.give("landed_row", rows.table)
+            self._engine.give(
+                "landing", pa.table({"reader": [table.reader], "alone": [table.alone]})
+            )
+            queues = sorted({local(name) for name in table.queues})
+            self._engine.give("landed_queue", pa.table({"queue": pa.array(queues, pa.string())}))
+            for name, query in blocks("landed.sql", settled=settled).items():
+                shared = name in ("placed", "placed_message")
+                if not shared or not at:
+                    self._engine.make(name if shared else f"{name}_{at}", query)
+            made += _rules(table.name, at)
+        return made
+
+    def tell(self, said: dict[str, Any]) -> None:
+        """Add to findings what is said of each table, beside what the rules have found."""
+        said["landed"] = []
+        for at, (table, rows) in enumerate(self._tables):
+            counts = self._count(at)
+            missing = max(table.committed - (len(rows.table) - counts["twice"]) - counts["lost"], 0)
+            one = _told(table, rows, counts, missing)
+            said["landed"].append(one)
+            said["notes"] += _notes(table, rows, counts)
+            said["violations"] += missing
+            said["messages_violated"] += missing
+            said["checked"].append(
+                {"invariant": MISSING[0], "fault": MISSING[1], "violations": missing,
+                 "looks_at": f"what the landing of {table.name} counts with its rows",
+                 "looked_at": table.committed}
+            )  # fmt: skip
+        said["checked"].sort(key=lambda one: int(one["invariant"][1:]))
+
+    def _count(self, at: int) -> dict[str, int]:
+        found = one_row(self._engine, f"""
+            SELECT
+              count(*) FILTER (WHERE {_TWICE}) AS twice,
+              count(*) FILTER (WHERE known AND NOT ended) AS waiting,
+              count(*) FILTER (WHERE newer) AS newer,
+              count(*) FILTER (WHERE NOT here) AS strangers,
+              count(*) FILTER (WHERE here AND NOT whole) AS blind,
+              count(*) FILTER (WHERE made AND NOT known) AS made
+            FROM landed_{at}
+        """)  # fmt: skip
+        found |= one_row(
+            self._engine,
+            "SELECT count(*) AS received, count(*) FILTER (WHERE nth > landed_rows) AS lost "
+            f"FROM owed_{at}",
         )
-        parts.append(table[codes])
-    return list(names), np.concatenate(parts)
+        return found | one_row(self._engine, f"SELECT others, untold FROM others_{at}")
+
+
+def _rules(name: str, at: int) -> list[Rule]:
+    """What is compared with the rows of one table."""
+    plain = name.replace("{", "(").replace("}", ")")  # in braces are numbers
+    its = f"it has a row in {plain} (lookup {{lookup}}), and"
+    named = ("source", "message")
+    table = f"landed_{at}"
+    return [
+        Rule(*LOST, f"what the landing has received with the rows of {name}", "true",
+             "nth > landed_rows",
+             f"the landing of {plain} has received it, and it stands in no row",
+             table=f"owed_{at}"),
+        Rule(*ALTERED, f"sums (CRC-32) of bodies in rows of {name} with those of their messages",
+             "told_crc IS NOT NULL AND crc IS NOT NULL", "told_crc <> crc",
+             f"{its} the row says another body", table=table, about="crc_row", named=named),
+        Rule(*TWICE, f"rows of {name}", "true", _TWICE, f"{its} another one",
+             table=table, about="came_row", named=named),
+        Rule(*NOWHERE, f"rows of {name} with what came into its queues", _KNOWN_PLACE,
+             f"NOT known AND NOT {_ELSEWHERE}", f"{its} it was never in that queue",
+             table=table, about="came_row", named=named),
+        Rule(*ELSEWHERE, f"rows of {name} with the queues of their messages", "here",
+             _ELSEWHERE, f"{its} its queue is another", table=table,
+             about="coalesce(came_row, somewhere_row)", named=named),
+    ]  # fmt: skip
+
+
+def _told(
+    table: Landed, rows: TableRows, counts: Mapping[str, int], missing: int
+) -> dict[str, Any]:
+    """All figures of a table."""
+    twice, lost = counts["twice"], counts["lost"]
+    good = plural(rows.all - rows.bad, "row")
+    bad = f" and {plural(rows.bad, 'bad row')}" if rows.bad else ""
+    often = f"{twice:,} TWICE" if twice else "none twice"
+    gone = f", {lost + missing:,} MISSING" if lost + missing else ""
+    return {
+        "table": table.name, "library": table.library, "committed": table.committed,
+        "rows": rows.all - rows.bad, "bad": rows.bad, "strange": rows.all - len(rows.table),
+        "received": counts["received"], "twice": twice, "lost": lost, "missing": missing,
+        "waiting": counts["waiting"], "newer": counts["newer"],
+        "received_by_others": counts["others"], "received_untold": counts["untold"],
+        "sentence": f"{table.committed:,} committed, {good}{bad}, {often}"
+        f"{gone} (read back by {table.library})",
+    }  # fmt: skip
+
+
+def _notes(table: Landed, rows: TableRows, counts: Mapping[str, int]) -> list[str]:
+    """What could not be known of a table."""
+    told = (
+        (rows.all - len(rows.table), "row(s) say no message: others have added them"),
+        (counts["strangers"],
+         f"row(s) are of {', '.join(rows.unknown)}, whose history is not here"),
+        (counts["blind"], "row(s) are of managers whose history is not whole: whether their "
+                          "messages were ever there nobody knows"),
+        (counts["newer"], "row(s) are of messages that came after the end of the history"),
+        (counts["made"], "row(s) may be of acknowledgments or reports of their manager, whose "
+                         "coming no history tells"),
+        (counts["untold"], "message(s) in no row were received among those of the table, by "
+                           "others or before histories told who reads"),
+    )  # fmt: skip
+    notes = [f"{table.name}: {count:,} {text}" for count, text in told if count]
+    if not table.alone:
+        notes.append(
+            f"{table.name}: its landing reads under a name that others have as well; of what was "
+            "received nobody knows by which, so losses are only counted"
+        )
+    return notes

@@ -1,27 +1,19 @@
-"""What an audit reports beside its verdicts: ends, latencies, repetitions, stuck streams, traffic.
-
-All of it is worked out of ``Sums``, which copies add up to here, in whatever parts they come.
-"""
+"""What an audit reports beside its verdicts: ends, latencies, repetitions and traffic."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
-
-from onceq.audit.arrays import NONE, Ints, Mask, coded, grouped
-from onceq.audit.copies import STATES, Copies, routes, states
+from onceq.audit.engine import Engine, one_row, union
 from onceq.audit.files import Coverage
-from onceq.audit.sums import Again, Late, Sums, Times, Traffic, Way, rounded, step_of
 
 ROUTES_MAX: Final = 50
 """Routes in one table; those with most messages."""
+PIECES_MAX: Final = 128
+"""Pieces of time in a picture of traffic, at most; there are more than half of them."""
 SECOND_US: Final = 1_000_000
-PARTS: Final = (("commit", "acceptance"), ("acceptance", "reception"))
-"""Parts of the way whose latencies are told."""
 NAMES: Final = {
     "received": "received by an application",
     "waiting": "waiting in its queue",
@@ -40,34 +32,25 @@ NAMES: Final = {
     "unknown": "its beginning is not in these histories",
 }
 """Every state of a copy, in the order of tables, and how it is called there."""
-WAYS: Final = ("committed", "accepted", "received", "transmitted again", "came again")
-"""What is counted by time."""
+_WAYS: Final = {
+    "committed": ("put_time", "committed"),
+    "accepted": ("taken_time", "accepted"),
+    "received": ("got_time", "received"),
+    "transmitted again": ("sent_time", "greatest(transmitted - 1, 0)"),
+    "came again": ("came_time", "repeated"),
+}
+"""What is counted by time: when, and how often. What happened to a message more than once counts at
+the time of the first or the last."""
+_PARTS: Final = (
+    ("commit", "acceptance", "put_time", "taken_time"),
+    ("acceptance", "reception", "coalesce(taken_time, put_time)", "got_time"),
+)
+"""Parts of the way whose latencies are told."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Copies with what is told of each in words.
-
-    Attributes:
-        state: Number in ``copies.STATES``.
-        route: Number in ``routes``.
-    """
-
-    copies: Copies
-    state: Ints
-    route: Ints
-    routes: list[str]
-
-
-def measured(copies: Copies) -> Measured:
-    """Work out state and route of each copy."""
-    route, texts = routes(copies)
-    return Measured(copies, states(copies), route, texts)
-
-
-def part_of(found: Measured, mask: Mask) -> Measured:
-    """The same of some copies."""
-    return Measured(found.copies.take(mask), found.state[mask], found.route[mask], found.routes)
+def as_of_us(histories: Sequence[Coverage]) -> int:
+    """The latest time that any history tells of."""
+    return max(one.up_to_us for one in histories)
 
 
 def late_us(histories: Sequence[Coverage], after_s: float) -> int:
@@ -80,194 +63,139 @@ def late_us(histories: Sequence[Coverage], after_s: float) -> int:
     return math.floor(as_of_us(histories) - after_s * SECOND_US)
 
 
-def as_of_us(histories: Sequence[Coverage]) -> int:
-    """The latest time that any history tells of."""
-    return max(one.up_to_us for one in histories)
-
-
-# ---- adding up -----------------------------------------------------------------------------------
-
-
-def sums(found: Measured, *, late_us: int) -> Sums:
-    """What copies add up to.
-
-    Args:
-        late_us: See the function of that name.
-    """
-    copies = found.copies
-    told = copies.known.told
-    blind = by_state(found, "unverified")
-    blind = blind[~told[copies.to[blind]]]
-    return Sums(
-        states=_states(found), took=_took(found), again=_again(found), late=_late(found, late_us),
-        traffic=_traffic(found), untold=_texts(copies.parties, copies.source[~told[copies.source]]),
-        blind=_texts(copies.queues, copies.put.queue[blind]),
-    )  # fmt: skip
-
-
-def _states(found: Measured) -> dict[str, int]:
-    count = np.bincount(found.state, minlength=len(STATES)).tolist()
-    by_name = dict(zip(STATES, count, strict=True))
-    return {words: by_name[name] for name, words in NAMES.items() if by_name[name]}
-
-
-def _took(found: Measured) -> dict[Way, Times]:
-    """From commit to acceptance and from acceptance to reception."""
-    copies = found.copies
-    commit, accept = copies.put.time, copies.taken.time
-    receive = copies.got.time
-    arrive = np.where(accept == NONE, commit, accept)
-    made: dict[Way, Times] = {}
-    for (begin, end), first, last in zip(PARTS, (commit, arrive), (accept, receive), strict=True):
-        rows = np.flatnonzero((first != NONE) & (last != NONE))
-        route, took = found.route[rows], last[rows] - first[rows]
-        most = np.full(len(found.routes), NONE, np.int64)
-        np.maximum.at(most, route, took)
-        code, (which, value) = coded(route, rounded(took))
-        count = np.bincount(code, minlength=len(which))
-        for at, us, messages in zip(which.tolist(), value.tolist(), count.tolist(), strict=True):
-            times = made.setdefault((found.routes[at], begin, end), Times({}, int(most[at])))
-            times.counts[us] = messages
-    return made
-
-
-def _again(found: Measured) -> dict[str, Again]:
-    copies = found.copies
-    times = np.maximum(copies.transmitted - 1, 0)
-    some = (copies.transmitted > 1) | (copies.repeated > 0)
-    size = len(found.routes)
-    each = [
-        np.bincount(found.route[some], weights, size).astype(np.int64).tolist()
-        for weights in (None, times[some], copies.repeated[some])
-    ]
+def measured(engine: Engine, histories: Sequence[Coverage], *, stuck_s: float) -> dict[str, Any]:
+    """What is told of all copies, as JSON has it."""
+    counts = {
+        row["state"]: row["found"]
+        for row in engine.rows("SELECT state, count(*) AS found FROM fate GROUP BY state")
+    }
+    size = one_row(engine, """
+        SELECT
+          count(DISTINCT CASE WHEN stream IS NOT NULL THEN concat(source, ' ', stream) END)
+            AS streams,
+          count(DISTINCT CASE WHEN put_transaction IS NOT NULL
+            THEN concat(source, ' ', put_transaction) END) AS transactions
+        FROM (SELECT DISTINCT source, stream, put_transaction FROM copy)
+    """)  # fmt: skip
     return {
-        route: Again(*counts)
-        for route, *counts in zip(found.routes, *each, strict=False) if counts[0]
-    }  # fmt: skip
-
-
-def _late(found: Measured, late_us: int) -> dict[tuple[str, int], Late]:
-    copies = found.copies
-    since = copies.put.time
-    waits = (found.state == STATES.index("in flight")) & (copies.stream != NONE)
-    rows = np.flatnonzero(waits & copies.put.there & (since <= late_us))
-    order, groups = grouped(found.route[rows], copies.stream[rows])
-    rows = rows[order]
-    every = np.ones(len(rows), np.bool_)
-    first, begun = groups.least(copies.number[rows], every), groups.least(since[rows], every)
-    which, stream = found.route[rows[groups.starts]], copies.stream[rows[groups.starts]]
-    return {
-        (found.routes[at], name): Late(*counts)
-        for at, name, *counts in zip(
-            which.tolist(), stream.tolist(), groups.counted(every).tolist(), first.tolist(),
-            begun.tolist(), strict=True,
-        )
-    }  # fmt: skip
-
-
-def _traffic(found: Measured) -> Traffic:
-    """What happened to a message more than once counts at the time of the first or the last."""
-    copies = found.copies
-    ways = (
-        (copies.put, copies.committed), (copies.taken, copies.accepted),
-        (copies.got, copies.received), (copies.sent, np.maximum(copies.transmitted - 1, 0)),
-        (copies.came, copies.repeated),
-    )  # fmt: skip
-    each = [np.flatnonzero(facts.there & (times > 0)) for facts, times in ways]
-    if not any(len(rows) for rows in each):
-        return Traffic()
-    second = np.concatenate(
-        [facts.time[rows] // SECOND_US for (facts, _), rows in zip(ways, each, strict=True)]
-    )
-    times = np.concatenate([count[rows] for (_, count), rows in zip(ways, each, strict=True)])
-    kind = np.repeat(np.arange(len(ways)), [len(rows) for rows in each])
-    route = found.route[np.concatenate(each)]
-    first, last = int(second.min()), int(second.max())
-    step = step_of(first, last)
-    piece, (which, what, at) = coded(route, kind, second // step * step)
-    count = np.bincount(piece, times, len(which)).astype(np.int64).tolist()
-    return Traffic(first, last, {
-        (found.routes[r], WAYS[k], begin): messages
-        for r, k, begin, messages in zip(
-            which.tolist(), what.tolist(), at.tolist(), count, strict=True
-        )
-    })  # fmt: skip
-
-
-def by_state(found: Measured, name: str) -> Ints:
-    """Rows of the ledger in a state."""
-    return np.flatnonzero(found.state == STATES.index(name))
-
-
-def _texts(names: Sequence[str], rows: Ints) -> set[str]:
-    return {names[at] for at in np.unique(rows).tolist() if at >= 0}
-
-
-# ---- telling -------------------------------------------------------------------------------------
-
-
-def told(sums: Sums, histories: Sequence[Coverage]) -> dict[str, Any]:
-    """What is told of sums, as JSON has it."""
-    return {
-        "messages": sums.messages,
-        "states": {words: sums.states[words] for words in NAMES.values() if words in sums.states},
-        "latencies": _latencies(sums),
-        "resends": _resends(sums),
-        "stuck": _stuck(sums, as_of_us(histories)),
-        "notes": _notes(sums, histories),
+        "messages": sum(counts.values()),
+        "states": {words: counts[name] for name, words in NAMES.items() if name in counts},
+        "latencies": _latencies(engine),
+        "resends": _resends(engine),
+        "stuck": _stuck(engine, as_of_us(histories), late_us(histories, stuck_s)),
+        "notes": _notes(engine, histories, counts.get("in doubt", 0)),
+        **size,
     }
 
 
-def _latencies(sums: Sums) -> list[dict[str, Any]]:
+def _latencies(engine: Engine) -> list[dict[str, Any]]:
     """Percentiles in seconds, by route; those with most messages of each part of the way."""
     made = []
-    for part in PARTS:
-        some = [
-            _latency(way, times, times.messages)
-            for way, times in sums.took.items() if way[1:] == part
+    for begin, end, first, last in _PARTS:
+        percentiles = ", ".join(
+            f"percentile_disc({share}) WITHIN GROUP (ORDER BY took) AS {name}"
+            for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
+        )
+        rows = engine.rows(f"""
+            SELECT route, count(*) AS messages, {percentiles}, max(took) AS longest
+            FROM (
+              SELECT f.route, {last} - {first} AS took FROM copy c JOIN fate f ON f.copy = c.copy
+            )
+            WHERE took IS NOT NULL GROUP BY route ORDER BY messages DESC, route LIMIT {ROUTES_MAX}
+        """)
+        made += [
+            {"route": row["route"], "from": begin, "to": end, "messages": row["messages"],
+             **{f"{name}_s": round(row[own] / SECOND_US, 3) for name, own in
+                (("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("max", "longest"))}}
+            for row in rows
         ]  # fmt: skip
-        made += sorted(some, key=lambda row: (-row["messages"], row["route"]))[:ROUTES_MAX]
     return made
 
 
-def _latency(way: Way, times: Times, messages: int) -> dict[str, Any]:
-    route, begin, end = way
-    p50, p90, p99, most = (
-        round(us / SECOND_US, 3) for us in (*times.at(50, 90, 99), times.most)
-    )  # fmt: skip
-    return {
-        "route": route, "from": begin, "to": end, "messages": messages,
-        "p50_s": p50, "p90_s": p90, "p99_s": p99, "max_s": most,
-    }  # fmt: skip
-
-
-def _resends(sums: Sums) -> list[dict[str, Any]]:
+def _resends(engine: Engine) -> list[dict[str, Any]]:
     """Routes on which anything was transmitted more than once, as far as that was observed."""
-    rows = [
-        {"route": route, "messages": one.messages, "times": one.times,
-         "came_again": one.came_again}
-        for route, one in sums.again.items()
-    ]  # fmt: skip
-    return sorted(rows, key=lambda row: (-row["times"], row["route"]))
+    return engine.rows("""
+        SELECT
+          f.route, count(*) AS messages,
+          CAST(sum(greatest(c.transmitted - 1, 0)) AS BIGINT) AS times,
+          CAST(sum(c.repeated) AS BIGINT) AS came_again
+        FROM copy c JOIN fate f ON f.copy = c.copy
+        WHERE c.transmitted > 1 OR c.repeated > 0
+        GROUP BY f.route ORDER BY times DESC, route
+    """)
 
 
-def _stuck(sums: Sums, as_of_us: int) -> list[dict[str, Any]]:
+def _stuck(engine: Engine, as_of: int, late: int) -> list[dict[str, Any]]:
     """Streams with messages that have waited long for an order acknowledgment."""
-    rows = [
-        {"route": route, "stream": stream, "messages": one.messages,
-         "first_number": one.first_number, "since_s": one.since_us // SECOND_US,
-         "waits_s": (as_of_us - one.since_us) / SECOND_US}
-        for (route, stream), one in sums.late.items()
+    rows = engine.rows(f"""
+        SELECT
+          f.route, c.stream, count(*) AS messages, min(c.number) AS first_number,
+          min(c.put_time) AS since
+        FROM copy c JOIN fate f ON f.copy = c.copy
+        WHERE f.state = 'in flight' AND c.stream IS NOT NULL AND c.put_time <= {late}
+        GROUP BY f.route, c.stream ORDER BY since, stream, route
+    """)
+    return [
+        {"route": row["route"], "stream": row["stream"], "messages": row["messages"],
+         "first_number": row["first_number"], "since_s": row["since"] // SECOND_US,
+         "waits_s": (as_of - row["since"]) / SECOND_US}
+        for row in rows
     ]  # fmt: skip
-    return sorted(rows, key=lambda row: (-row["waits_s"], row["stream"], row["route"]))
 
 
-def _notes(sums: Sums, histories: Sequence[Coverage]) -> list[str]:
+def _notes(engine: Engine, histories: Sequence[Coverage], doubts: int) -> list[str]:
     """What could not be known, and why."""
+    untold = engine.rows(
+        "SELECT p.id FROM (SELECT DISTINCT source FROM copy) c JOIN party p ON p.party = c.source "
+        "WHERE NOT p.told ORDER BY p.id"
+    )
+    blind = engine.rows(
+        "SELECT DISTINCT q.name FROM copy c JOIN fate f ON f.copy = c.copy "
+        "JOIN queue_name q ON q.queue = c.put_queue "
+        "WHERE f.state = 'unverified' AND NOT f.receiver_told ORDER BY q.name"
+    )
     notes = [f"{one.manager}: {limit}" for one in histories for limit in one.limits()]
-    notes += [f"there is no history of the sender {name}" for name in sorted(sums.untold)]
-    notes += [f"there is no history of the receiver of {name}" for name in sorted(sums.blind)]
-    doubts = sums.states.get(NAMES["in doubt"], 0)
+    notes += [f"there is no history of the sender {row['id']}" for row in untold]
+    notes += [f"there is no history of the receiver of {row['name']}" for row in blind]
     if doubts:
         notes.append(f"{doubts:,} message(s) in doubt: nobody knows whether they arrived")
     return notes
+
+
+# ---- traffic -------------------------------------------------------------------------------------
+
+
+def traffic(engine: Engine) -> list[dict[str, Any]]:
+    """Messages by time: ``route``, ``event``, ``second`` (where a piece of time begins) and
+    ``messages``. Pieces are powers of two that begin at their multiples."""
+    ways = union(
+        f"SELECT f.route, '{what}' AS event, {when} / {SECOND_US}.0 AS second, {often} AS messages "
+        f"FROM copy c JOIN fate f ON f.copy = c.copy WHERE {when} IS NOT NULL AND {often} > 0"
+        for what, (when, often) in _WAYS.items()
+    )
+    ways = f"SELECT route, event, CAST(floor(second) AS BIGINT) AS second, messages FROM ({ways})"
+    ends = one_row(engine, f"SELECT min(second) AS first, max(second) AS last FROM ({ways})")
+    if ends["first"] is None:
+        return []
+    step = step_of(ends["first"], ends["last"])
+    return engine.rows(f"""
+        SELECT
+          route, event, second - second % {step} AS second,
+          CAST(sum(messages) AS BIGINT) AS messages
+        FROM ({ways}) GROUP BY route, event, second - second % {step}
+        ORDER BY route, event, second
+    """)
+
+
+def step_of(first: int, last: int) -> int:
+    """Seconds of one piece of time between these seconds."""
+    step = 1
+    while last // step - first // step >= PIECES_MAX:
+        step *= 2
+    return step
+
+
+TRAFFIC: Final[Mapping[str, str]] = {
+    "route": "string", "event": "string", "second": "bigint", "messages": "bigint",
+}  # fmt: skip
+"""Columns of what ``traffic`` tells, and their SQL types."""

@@ -1,9 +1,11 @@
-"""A proof in a folder: what an audit has judged, so that the next one reads what is new alone.
+"""A proof in a folder: every event that audits have read, so that the next one reads what is new.
 
-``proof.json`` names the other files, each of which is written once, under a name of its own, and
-synced; it is replaced when all of them are there. So a crash leaves the proof before or the one
-after. Rows that go on, and those that were put aside, stand as histories have them, with the place
-of each in the history of its manager (``ROW``). One audit at a time goes on from it (``held``).
+``proof.duckdb`` keeps the events of all histories, also of files that are gone since, and what is
+known of each manager. An audit adds what is new and judges everything again, in one transaction
+that is committed when its findings are written: a crash leaves the proof before or the one after.
+One audit at a time goes on from it (``held``).
+
+Upholds: findings are those of an audit of all files that were ever there.
 """
 
 from __future__ import annotations
@@ -12,32 +14,28 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import duckdb
 
-from onceq.audit import acts
+from onceq.audit.duck import DuckEngine, opened
+from onceq.audit.events import HistoryFile, numbered
 from onceq.audit.files import Coverage, Started
-from onceq.audit.numbering import Numbering
-from onceq.audit.past import Past, past_of
+from onceq.audit.numbering import Numbering, Told
 from onceq.errors import ConfigurationError, StorageFailure
-from onceq.history.columns import COLUMNS, span_of
+from onceq.history.columns import span_of
 from onceq.store.checksum import crc32
 from onceq.store.files import RealFiles, hold
 
-FORMAT: Final = 3
-NAME: Final = "proof.json"
+FORMAT: Final = 4
+"""Formats 1 to 3 were other files: ``FORMER``."""
+NAME: Final = "proof.duckdb"
+FORMER: Final = "proof.json"
 LOCK: Final = "lock"
 """Is never removed: see ``hold``."""
-ROW: Final = "row"
-"""Column: how many rows of its history come before it."""
-TEXTS: Final = [name for name, (kind, _) in COLUMNS.items() if kind == "string"]
-"""Columns whose texts stand in memory once each; in the files they are texts."""
-FILE_ROWS: Final = 1 << 18
-"""Rows that are written at once."""
+_WAL: Final = f"{NAME}.wal"
 _FILES: Final = RealFiles()
 TAIL_BYTES: Final = 1 << 16
 """The end of a Parquet file, which says where everything in it is: it is summed."""
@@ -49,14 +47,10 @@ class Judged:
 
     Attributes:
         rows: Of its history.
-        from_s: Time of the first.
         life: Of the last file.
         files: Name to size and sum of its end, of the files that were still there.
-        open: File of the rows that go on.
-        closed: Files of those that were put aside.
-        starts, silent: See ``Coverage``; a start as its fields.
-        acts: File of its acts of administration; "" in proofs of before there were any.
-        numbering: See ``Coverage``; nothing is known from such a proof.
+        starts, silent, numbering: See ``Coverage``; a start as its fields.
+        acts: Its acts of administration, as their fields.
     """
 
     manager: str
@@ -68,14 +62,11 @@ class Judged:
     lives: int
     gaps: list[tuple[int, int]]
     rows: int = 0
-    from_s: int = 0
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
-    open: str = ""
-    closed: list[str] = field(default_factory=list)
     starts: list[tuple[int, int, int, bool | None]] = field(default_factory=list)
     silent: list[str] = field(default_factory=list)
-    acts: str = ""
-    numbering: dict[str, Any] = field(default_factory=lambda: {"to": -1})
+    numbering: dict[str, Any] = field(default_factory=dict)
+    acts: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass
@@ -83,88 +74,112 @@ class Proof:
     """See the module.
 
     Attributes:
-        generation: Rises with each writing.
-        base: What messages that were put aside add to the findings; see ``kept``.
+        engine: Over the events that are kept.
+        rows: By manager, how many events are kept when this audit is.
     """
 
     folder: Path
-    generation: int = 0
-    managers: dict[str, Judged] = field(default_factory=dict)
-    base: dict[str, Any] = field(default_factory=dict)
-    past: Past = field(default_factory=Past)
-    past_file: str = ""
+    connection: duckdb.DuckDBPyConnection
+    engine: DuckEngine
+    managers: dict[str, Judged]
+    rows: dict[str, int] = field(default_factory=dict)
 
-    def rows(self, names: Sequence[str]) -> pa.Table | None:
-        """Rows of some of its files; raises ConfigurationError if one is gone or damaged."""
-        parts = [_read(self.folder / name) for name in names if name]
-        return pa.concat_tables(parts) if parts else None
-
-    def add(self, what: str, manager: str, table: pa.Table) -> str:
-        """Write a file of the next generation, durably; returns its name."""
-        name = f"g{self.generation + 1}-{what}{f'-{manager}' if manager else ''}.parquet"
-        path = self.folder / name
-        schema = pa.schema([
-            one.with_type(one.type.value_type) if pa.types.is_dictionary(one.type) else one
-            for one in table.schema
-        ])  # fmt: skip
-        with pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True) as file:
-            for start in range(0, max(len(table), 1), FILE_ROWS):
-                file.write_table(table.slice(start, FILE_ROWS).cast(schema))
-        _sync(path)
-        return name
-
-    def save(self) -> None:
-        """Put the new proof in place of the old one; its files are there."""
-        self.generation += 1
-        plain = {
-            "format": FORMAT, "generation": self.generation, "past": self.past_file,
-            "base": self.base, "managers": [asdict(one) for one in self.managers.values()],
+    def files(self, fresh: dict[str, list[str]]) -> list[HistoryFile]:
+        """Files that were not judged yet, with the numbers of their rows."""
+        self.rows = {
+            id: self.managers[id].rows if id in self.managers else 0 for id in fresh
         }  # fmt: skip
-        new = self.folder / f"{NAME}.new"
-        new.write_text(json.dumps(plain), encoding="utf-8")
-        _sync(new)
-        _FILES.rename(str(new), str(self.folder / NAME))
-        _FILES.sync_directory(str(self.folder))
-        used = {self.past_file, *(one.open for one in self.managers.values())}
-        used |= {one.acts for one in self.managers.values()}
-        used |= {name for one in self.managers.values() for name in one.closed}
-        for path in self.folder.glob("g*.parquet"):
-            if path.name not in used:
-                path.unlink()
+        return numbered(((id, path) for id, paths in fresh.items() for path in paths), self.rows)
 
+    def keep(self, histories: Sequence[Coverage]) -> None:
+        """Make this audit the one from which the next goes on; raises ConfigurationError."""
+        with told_if_not_kept(self.folder):
+            self.connection.execute("DELETE FROM judged")
+            for one in histories:
+                plain = json.dumps(asdict(self._judged(one)))
+                self.connection.execute("INSERT INTO judged VALUES (?)", [plain])
+            self.connection.commit()
 
-def _there(folder: str) -> bool:
-    """Whether a folder has a proof; raises ConfigurationError if it has something else."""
-    place = Path(folder)
-    if (place / NAME).exists():
-        return True
-    if place.exists() and (not place.is_dir() or {path.name for path in place.iterdir()} - {LOCK}):
-        raise ConfigurationError(f"--proof {folder} is no proof, and not empty: name another")
-    return False
+    def _judged(self, one: Coverage) -> Judged:
+        before = self.managers.get(one.id)
+        life = span_of(os.path.basename(one.files[-1])) if one.files else None
+        lives = [life.life] if life else []
+        lives += [before.life] if before else []
+        return Judged(
+            one.manager, one.id, one.start, one.end, one.up_to_us, max(lives), one.lives,
+            one.gaps, rows=self.rows[one.id],
+            files={os.path.basename(path): ends_of(path) for path in one.files},
+            starts=[astuple(start) for start in one.starts], silent=one.silent,
+            numbering=asdict(one.numbering), acts=[asdict(act) for act in one.acts],
+        )  # fmt: skip
 
 
 @contextlib.contextmanager
 def held(folder: str) -> Iterator[Proof]:
     """The proof in a folder, from which nobody else goes on before the end of the block.
 
-    Of two audits that have read the same one, the later would replace what the other has kept, and
-    remove its files.
-
     Raises:
         StoreLocked: Somebody does.
-        ConfigurationError: As ``read``; or the folder cannot be written to.
+        ConfigurationError: There is something else in the folder, the proof is damaged or of
+            another version, or the folder cannot be written to.
     """
     with told_if_not_kept(folder):
-        _there(folder)  # nothing is put into a folder of something else
+        _check_folder(folder)  # nothing is put into a folder of something else
         os.makedirs(folder, exist_ok=True)
         lock = hold(
             os.path.join(folder, LOCK),
             f"goes on from the proof in {folder}; wait for its end, or name another folder",
         )
     try:
-        yield read(folder)
+        with _opened(Path(folder)) as proof:
+            yield proof
     finally:
         _FILES.close(lock)
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[Proof]:
+    path = folder / NAME
+    with contextlib.ExitStack() as stack:
+        try:
+            connection = stack.enter_context(opened(str(path)))
+            connection.begin()
+            stack.callback(_roll_back, connection)
+            connection.execute("CREATE TABLE IF NOT EXISTS proof (format INTEGER)")
+            connection.execute("CREATE TABLE IF NOT EXISTS judged (plain VARCHAR)")
+            known = connection.execute("SELECT format FROM proof").fetchone()
+            if known is None:
+                connection.execute("INSERT INTO proof VALUES (?)", [FORMAT])
+            elif known[0] > FORMAT:
+                raise ConfigurationError(f"{path} was written by a newer onceq (format {known[0]})")
+            engine = DuckEngine(connection)
+            rows = connection.execute("SELECT plain FROM judged").fetchall()
+            managers = [Judged(**json.loads(plain)) for (plain,) in rows]
+        except (duckdb.Error, ValueError, TypeError) as error:
+            said = " ".join(str(error).split())
+            raise ConfigurationError(
+                f"{path} is damaged, or no proof ({said}): begin another proof"
+            ) from None
+        yield Proof(folder, connection, engine, {one.id: one for one in managers})
+
+
+def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
+    """What was not kept is forgotten."""
+    with contextlib.suppress(duckdb.Error):  # there is nothing any more
+        connection.rollback()
+
+
+def _check_folder(folder: str) -> None:
+    """Raise ConfigurationError for a folder that has something else than a proof."""
+    place = Path(folder)
+    if (place / FORMER).exists():
+        raise ConfigurationError(
+            f"--proof {folder} was kept by onceq 0.3.0.dev or earlier, in a form that is no more: "
+            "begin another proof, in a new folder"
+        )
+    mine = {LOCK, NAME, _WAL}
+    if place.exists() and (not place.is_dir() or {path.name for path in place.iterdir()} - mine):
+        raise ConfigurationError(f"--proof {folder} is no proof, and not empty: name another")
 
 
 @contextlib.contextmanager
@@ -172,34 +187,11 @@ def told_if_not_kept(folder: str | Path) -> Iterator[None]:
     """Raises ConfigurationError for a folder that cannot be written to."""
     try:
         yield
-    except (OSError, StorageFailure) as error:
-        said = error.text if isinstance(error, StorageFailure) else error.strerror or str(error)
+    except (OSError, StorageFailure, duckdb.Error) as error:
+        said = error.text if isinstance(error, StorageFailure) else str(error)
+        if isinstance(error, OSError):
+            said = error.strerror or said
         raise ConfigurationError(f"the proof cannot be kept in {folder}: {said}") from None
-
-
-def read(folder: str) -> Proof:
-    """The proof in a folder; an empty one if there is none, or no folder.
-
-    Raises:
-        ConfigurationError: There is something else, it is damaged, or of a newer version.
-    """
-    place = Path(folder)
-    if not _there(folder):
-        return Proof(place)
-    path = place / NAME
-    try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
-        number = plain["format"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigurationError(f"{path} cannot be read ({error}): begin another proof") from None
-    if number > FORMAT:
-        raise ConfigurationError(f"{path} was written by a newer onceq (format {number})")
-    managers = [Judged(**one) for one in plain["managers"]]
-    past = past_of(_read(place / plain["past"])) if plain["past"] else Past()
-    return Proof(
-        place, plain["generation"], {one.id: one for one in managers}, plain["base"], past,
-        plain["past"],
-    )  # fmt: skip
 
 
 def join(histories: Sequence[Coverage], proof: Proof) -> dict[str, list[str]]:
@@ -219,8 +211,7 @@ def join(histories: Sequence[Coverage], proof: Proof) -> dict[str, list[str]]:
             f"histories of {_names(histories)}: name the same managers, or begin another proof"
         )
     for one in histories:
-        known = proof.rows([proof.managers[one.id].acts])
-        one.acts = [] if known is None else acts.of_table(known)
+        one.acts = [Told(**plain) for plain in proof.managers[one.id].acts]
     return {one.id: _new(one, proof.managers[one.id]) for one in histories}
 
 
@@ -272,21 +263,3 @@ def ends_of(path: str) -> tuple[int, int]:
 
 def _names(managers: Any) -> str:
     return ", ".join(sorted(one.manager for one in managers)) or "nobody"
-
-
-def _read(path: Path) -> pa.Table:
-    try:
-        return pq.read_table(path, page_checksum_verification=True, read_dictionary=TEXTS)
-    except (pa.ArrowException, OSError) as error:
-        said = " ".join(str(error).split())
-        raise ConfigurationError(
-            f"{path} of the proof is gone or damaged ({said}): begin another proof"
-        ) from None
-
-
-def _sync(path: Path) -> None:
-    file = _FILES.open(str(path))
-    try:
-        _FILES.sync(file)
-    finally:
-        _FILES.close(file)

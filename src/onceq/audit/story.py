@@ -2,260 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from onceq.audit.acts import Acts
-from onceq.audit.arrays import NONE, Column, Ints, Mask, mixed
-from onceq.audit.events import ABSENT, Events
+from onceq.audit.engine import Engine
 from onceq.audit.files import Coverage
-from onceq.audit.judge import Verdicts
-from onceq.audit.measure import Measured
+from onceq.audit.rules import Rule
 
 STORIES_MAX: Final = 50
 """Messages whose stories are told; all violations are counted and written as Parquet."""
 LINES_MAX: Final = 60
-SHOWN: Final = [
-    "eventTime", "exactTime", "manager", "managerId", "event", "queue", "lookupId", "className",
-    "observed", "position", "ordinal", "source", "message", "stream", "number",
-]  # fmt: skip
-"""Columns that tell what an event is, and which message it is about."""
-
-Key = tuple[int, int, int, int]
-"""Source, stream, number and message of a copy."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wrong:
-    """One violation.
-
-    Attributes:
-        key: The copy that it is about.
-        invariant, fault, said: What is wrong with it.
-        route: "" where it is not known.
-    """
-
-    key: Key
-    invariant: str
-    fault: str
-    route: str
-    said: str
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """Which message each row is about, shape (rows,); names are those of ``Events``."""
-
-    source: Column
-    stream: Ints
-    number: Ints
-    message: Ints
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def take(self, rows: Ints) -> About:
-        """These rows."""
-        return About(self.source[rows], self.stream[rows], self.number[rows], self.message[rows])
-
-
-Lines = Callable[[Ints], dict[int, dict[str, Any]]]
-"""From numbers of rows to what stands there, and ``WHY``: the act of administration that did it."""
-WHY: Final = "why"
+Key = tuple[str, int | None, int | None]
+"""Source, stream and number of a copy."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def stories(
-    events: Events, found: Measured, verdicts: Sequence[Verdicts], lines: Lines
+    engine: Engine, rules: Sequence[Rule], histories: Sequence[Coverage]
 ) -> list[dict[str, Any]]:
-    """The first messages that contradict an invariant, with what is wrong and their events.
-
-    Args:
-        lines: What stands in the rows of ``events``.
-    """
-    wrong = []
-    for one in verdicts:
-        for at in range(min(len(one), STORIES_MAX)):
-            copy = int(one.copy[at])
-            route = found.routes[int(found.route[copy])] if copy != ABSENT else ""
-            key = (int(one.source[at]), int(one.stream[at]), int(one.number[at]))
-            wrong.append(Wrong((*key, int(one.message[at])), one.invariant, one.fault, route,
-                               one.told(at)))  # fmt: skip
-    names = [own or party for own, party in
-             zip(found.copies.known.names, found.copies.parties, strict=False)]  # fmt: skip
-    about = About(events.source, events.stream, events.number, events.message)
-    return _told(wrong, names, about, lines, parties=found.copies.parties)
-
-
-def stories_of(
-    histories: Sequence[Coverage], parties: Sequence[str], wrong: Sequence[Wrong], table: pa.Table
-) -> list[dict[str, Any]]:
-    """The same where nobody holds all events.
-
-    Args:
-        parties: To which the sources of keys point.
-        table: What ``told_of`` has taken out of all rows, in any order.
-    """
-    by_id = {one.id: one.manager for one in histories}
-    names = [by_id.get(party, party) for party in parties]
-    return _told(
-        wrong, names, _about(table, parties), lines_of(table, Acts(histories)), parties=parties
-    )
-
-
-def told_of(table: pa.Table, parties: Sequence[str], keys: Sequence[Key]) -> pa.Table:
-    """The rows of a table that stories of these copies are made of: columns are ``SHOWN``."""
-    table = table.select(SHOWN)
-    rows = _rows(_about(table, parties), keys).values()
-    return table.take(pa.array(np.unique(np.concatenate([*rows, np.zeros(0, np.int64)]))))
-
-
-def _about(table: pa.Table, parties: Sequence[str]) -> About:
-    source = pc.index_in(table["source"], pa.array(list(parties), pa.string()))
-    numbers = (
-        table[name].cast(pa.int64()).fill_null(NONE).to_numpy()
-        for name in ("stream", "number", "message")
-    )
-    return About(source.fill_null(ABSENT).to_numpy(), *numbers)
-
-
-def keys_of(wrong: Sequence[Wrong]) -> list[Key]:
-    """The copies whose stories are told."""
-    return [said[0].key for said in _by_message(wrong)]
-
-
-def _by_message(wrong: Sequence[Wrong]) -> list[list[Wrong]]:
-    """What is wrong with the first messages, whatever it is."""
-    faults: dict[tuple[int, ...], list[Wrong]] = {}
-    for one in wrong:
-        if one.key[:3] in faults or len(faults) < STORIES_MAX:
-            faults.setdefault(one.key[:3], []).append(one)
-    return list(faults.values())
-
-
-def _told(
-    wrong: Sequence[Wrong], names: Sequence[str], about: About, lines: Lines,
-    *, parties: Sequence[str],
-) -> list[dict[str, Any]]:  # fmt: skip
-    """One story for each message."""
-    rows = _rows(about, keys_of(wrong))
-    shown = lines(np.concatenate([*rows.values(), np.zeros(0, np.int64)]))
+    """The first messages that contradict an invariant, with what is wrong and their events."""
+    wrong = engine.rows(f"""
+        SELECT v.*, i.id, coalesce(i.name, i.id) AS sender, f.route
+        FROM (
+          SELECT v.*, row_number() OVER (
+            PARTITION BY v.rule ORDER BY i.id, v.stream NULLS FIRST, v.home, v.number, v.place
+          ) AS nth
+          FROM violation v JOIN party i ON i.party = v.source
+        ) v
+        JOIN party i ON i.party = v.source
+        LEFT JOIN fate f ON f.copy = v.copy
+        WHERE v.nth <= {STORIES_MAX}
+        ORDER BY v.rule, v.nth
+    """)
+    by_message: dict[Key, list[dict[str, Any]]] = {}
+    for row in wrong:
+        key = (row["id"], row["stream"], row["number"])
+        if key in by_message or len(by_message) < STORIES_MAX:
+            by_message.setdefault(key, []).append(row)
+    told = _lines(engine, [rows[0] for rows in by_message.values()], Acts(histories))
     return [
         {
-            "title": title(names, said[0].key, next((o.route for o in said if o.route), "")),
-            "key": _plain(parties, said[0].key),
-            "faults": [{"invariant": o.invariant, "fault": o.fault, "said": o.said} for o in said],
-            "rows": [
-                line(shown[row])
-                for row in _in_time(rows[said[0].key].tolist(), shown)[:LINES_MAX]
+            "title": _title(rows[0], next((row["route"] for row in rows if row["route"]), "")),
+            "key": {"source": rows[0]["id"], **{name: rows[0][name] for name in
+                    ("stream", "number", "message")}},
+            "faults": [
+                {"invariant": rules[row["rule"]].invariant, "fault": rules[row["rule"]].fault,
+                 "said": rules[row["rule"]].text(row["one"], row["two"])}
+                for row in rows
             ],
+            "rows": told[at],
         }
-        for said in _by_message(wrong)
+        for at, rows in enumerate(by_message.values())
     ]  # fmt: skip
 
 
-def _plain(parties: Sequence[str], key: Key) -> dict[str, Any]:
-    """What the message is called in histories and tables."""
-    numbers = {
-        name: None if value == NONE else value
-        for name, value in zip(("stream", "number", "message"), key[1:], strict=True)
-    }
-    return {"source": parties[key[0]], **numbers}
-
-
-def title(names: Sequence[str], key: Key, route: str) -> str:
+def _title(row: Mapping[str, Any], route: str) -> str:
     """Which message, for people."""
-    source, stream, number, message = key
-    place = f", number {number} of stream {stream}" if stream != NONE else ""
-    which = "" if message == NONE else f"message {message} "
-    return f"{which}of {names[source]}{place} ({route or 'route unknown'})"
+    place = "" if row["stream"] is None else f", number {row['number']} of stream {row['stream']}"
+    which = "" if row["message"] is None else f"message {row['message']} "
+    return f"{which}of {row['sender']}{place} ({route or 'route unknown'})"
 
 
-def line(row: dict[str, Any]) -> str:
-    """One event."""
-    when = row["eventTime"].strftime("%Y-%m-%d %H:%M:%S.%f" if row["exactTime"] else
-                                     "%Y-%m-%d %H:%M:%S")  # fmt: skip
+def _lines(engine: Engine, messages: Sequence[Mapping[str, Any]], acts: Acts) -> list[list[str]]:
+    """The events of each message, and those that name it and no place in a stream."""
+    if not messages:
+        return []
+    keys = [
+        {"story": at, **{name: row[name] for name in ("source", "stream", "number", "message")}}
+        for at, row in enumerate(messages)
+    ]
+    kind = pa.string() if isinstance(keys[0]["source"], str) else pa.int32()
+    engine.give("wanted", pa.Table.from_pylist(keys, pa.schema([
+        ("story", pa.int32()), ("source", kind), ("stream", pa.int64()), ("number", pa.int64()),
+        ("message", pa.int64()),
+    ])))  # fmt: skip
+    rows = engine.rows("""
+        SELECT
+          s.story, e.time, e.exact, coalesce(p.name, p.id) AS manager, p.id AS manager_id, e.event,
+          q.name AS queue, e.lookup, e.class_name, e.observed, e.position, e.ordinal
+        FROM (
+          SELECT w.story, e.event_row FROM event e JOIN wanted w
+          ON e.source = w.source AND e.stream = w.stream AND e.number = w.number
+          UNION ALL
+          SELECT w.story, e.event_row FROM event e JOIN wanted w
+          ON e.source = w.source AND e.message = w.message WHERE e.stream IS NULL
+        ) s
+        JOIN event e ON e.event_row = s.event_row
+        JOIN party p ON p.party = e.manager
+        LEFT JOIN queue_name q ON q.queue = e.queue
+        ORDER BY s.story, e.time, p.id, e.position, e.ordinal, e.event_row
+    """)
+    told: list[list[str]] = [[] for _ in messages]
+    for row in rows:
+        if len(told[row["story"]]) < LINES_MAX:
+            told[row["story"]].append(line(row, acts.why(row)))
+    return told
+
+
+def line(row: Mapping[str, Any], why: str) -> str:
+    """One event.
+
+    Args:
+        why: The act of administration that did it; "" where there is none.
+    """
+    time = _EPOCH + timedelta(microseconds=row["time"])
+    when = time.strftime("%Y-%m-%d %H:%M:%S.%f" if row["exact"] else "%Y-%m-%d %H:%M:%S")
     parts = [f"{when:26}", f"{row['manager']:10}", f"{row['event']:14}"]
     if row["queue"]:
         parts.append(row["queue"])
-    if row["lookupId"] is not None:
-        parts.append(f"lookup {row['lookupId'] % (1 << 64)}")
-    if row["className"]:
-        parts.append(row["className"])
+    if row["lookup"] is not None:
+        parts.append(f"lookup {row['lookup'] % (1 << 64)}")
+    if row["class_name"]:
+        parts.append(row["class_name"])
     parts.append("(observed)" if row["observed"] else f"@{row['position']}")
-    if row[WHY]:
-        parts.append(f"({row[WHY]})")
+    if why:
+        parts.append(f"({why})")
     return " ".join(parts)
-
-
-def _rows(about: About, keys: Sequence[Key]) -> dict[Key, Ints]:
-    """Rows of the events of each copy, and of those that name its message and no number."""
-    found: dict[Key, Ints] = {}
-    if not keys:
-        return found
-    sources, streams, numbers, messages = (np.array(part) for part in zip(*keys, strict=True))
-    near = _near(about.source, about.stream, about.number, sources, streams, numbers)
-    near |= _near(about.source, about.message, None, sources, messages, None)
-    rows = np.flatnonzero(near)
-    there = about.take(rows)
-    for key in keys:
-        source, stream, number, message = key
-        same = (there.source == source) & (there.stream == stream) & (there.number == number)
-        if stream == NONE:
-            same = np.zeros(len(there), np.bool_)
-        if message != NONE:
-            same |= (there.source == source) & (there.message == message) & (there.stream == NONE)
-        found[key] = rows[same]
-    return found
-
-
-def _near(
-    source: Column, one: Ints, other: Ints | None, sources: Ints, ones: Ints, others: Ints | None
-) -> Mask:
-    """Rows that may be wanted: all that are, and hardly any more."""
-    if other is None or others is None:
-        return np.isin(mixed(source, one), mixed(sources, ones))
-    return np.isin(mixed(source, one, other), mixed(sources, ones, others))
-
-
-def lines_of_files(histories: Sequence[Coverage], acts: Acts) -> Lines:
-    """What stands in the files, whose rows are counted over all of them."""
-
-    def shown(rows: Ints) -> dict[int, dict[str, Any]]:
-        found: dict[int, dict[str, Any]] = {}
-        wanted, begin = np.unique(rows), 0
-        for path in (path for one in histories for path in one.files):
-            end = begin + pq.read_metadata(path).num_rows
-            here = wanted[(wanted >= begin) & (wanted < end)]
-            if len(here):
-                table = pq.read_table(path, columns=SHOWN).take(pa.array(here - begin))
-                found.update(zip(here.tolist(), _with_acts(table, acts), strict=True))
-            begin = end
-        return found
-
-    return shown
-
-
-def _with_acts(table: pa.Table, acts: Acts) -> list[dict[str, Any]]:
-    return [{**row, WHY: acts.why(row)} for row in table.to_pylist()]
-
-
-def lines_of(table: pa.Table, acts: Acts) -> Lines:
-    """What stands in a table."""
-
-    def shown(rows: Ints) -> dict[int, dict[str, Any]]:
-        wanted = np.unique(rows)
-        there = _with_acts(table.select(SHOWN).take(pa.array(wanted)), acts)
-        return dict(zip(wanted.tolist(), there, strict=True))
-
-    return shown
-
-
-def _in_time(rows: Sequence[int], shown: dict[int, dict[str, Any]]) -> list[int]:
-    names = ("eventTime", "managerId", "position", "ordinal")
-    return sorted(rows, key=lambda row: tuple(shown[row][name] for name in names))

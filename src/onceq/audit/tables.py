@@ -1,22 +1,19 @@
-"""What an audit has found as tables: one row for each copy, violation, and piece of traffic."""
+"""What an audit has found as Parquet tables: of copies, violations and traffic."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from onceq.audit.arrays import NONE, Column, Ints
-from onceq.audit.copies import STATES
-from onceq.audit.judge import Verdicts
-from onceq.audit.measure import Measured
+from onceq.audit.engine import Engine
+from onceq.audit.measure import TRAFFIC
+from onceq.audit.rules import Rule
 
-COUNTS = {
+COUNTS: Final = {
     "committed": "committed", "accepted": "accepted", "refused": "refused",
     "acknowledged": "acknowledged", "received": "received", "expired": "expired",
     "rejected": "rejected", "purged": "purged", "deleted": "deleted", "queueEnds": "queue_ends",
@@ -24,7 +21,7 @@ COUNTS = {
     "givenUp": "given_up", "confirmed": "confirmed", "notReceived": "not_received",
     "transmitted": "transmitted", "repeated": "repeated",
 }  # fmt: skip
-"""Columns of ``messages`` that count events, and what they are called in ``Copies``."""
+"""Columns of ``messages`` that count events, and what they are called in ``copy``."""
 MESSAGES: Final = {
     "source": "string", "stream": "bigint", "number": "bigint", "message": "bigint",
     "sender": "string", "destination": "string", "commitTime": "timestamp",
@@ -37,102 +34,70 @@ VIOLATIONS: Final = {
     "invariant": "string", "fault": "string", "source": "string", "stream": "bigint",
     "number": "bigint", "message": "bigint", "route": "string", "said": "string",
 }  # fmt: skip
-"""Columns of ``violated``, and their SQL types."""
-TRAFFIC: Final = {"route": "string", "event": "string", "second": "bigint", "messages": "bigint"}
-"""Columns of ``points``, and their SQL types."""
-_ARROW: Final = {
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-}
+"""Columns of ``violations``, and their SQL types; the numbers and ``source`` join it with
+``messages``."""
+_FIRST, _SECOND = "\x01", "\x02"
+"""Where the numbers of a violation stand in the text of its rule."""
 
 
-def schema(columns: Mapping[str, str]) -> pa.Schema:
-    """Columns with SQL types, as Arrow has them."""
-    return pa.schema([(name, _ARROW[kind]) for name, kind in columns.items()])
-
-
-def messages(found: Measured) -> pa.Table:
+def messages() -> str:
     """The ledger: one row for each copy, with its state and the counts behind it."""
-    copies = found.copies
-    names = [name or copies.parties[at] for at, name in enumerate(copies.known.names[:-1])]
-    sender = copies.put.manager
-    receiver = copies.taken.manager
-    return pa.table(
-        {
-            "source": _text(copies.parties, copies.source),
-            "stream": _whole(copies.stream),
-            "number": _whole(copies.number),
-            "message": _whole(copies.message),
-            "sender": _text(names, sender),
-            "destination": _text(copies.queues, copies.put.queue),
-            "commitTime": time(copies.put.time),
-            "transaction": _whole(copies.put.transaction),
-            "receiver": _text(names, receiver),
-            "queue": _text(copies.queues, copies.taken.queue),
-            "acceptTime": time(copies.taken.time),
-            "receiveTime": time(copies.got.time),
-            **{name: pa.array(getattr(copies, own), pa.int64()) for name, own in COUNTS.items()},
-            "state": _text(STATES, found.state),
-            "route": _text(found.routes, found.route),
-        }
-    )
+    counts = ", ".join(f"c.{own} AS {name}" for name, own in COUNTS.items())
+    return f"""
+        SELECT
+          i.id AS source, c.stream, c.number, c.message, coalesce(s.name, s.id) AS sender,
+          d.name AS destination, c.put_time AS commitTime, c.put_transaction AS transaction,
+          coalesce(r.name, r.id) AS receiver, q.name AS queue, c.taken_time AS acceptTime,
+          c.got_time AS receiveTime, {counts}, f.state, f.route
+        FROM copy c
+        JOIN fate f ON f.copy = c.copy
+        JOIN party i ON i.party = c.source
+        LEFT JOIN party s ON s.party = c.put_manager
+        LEFT JOIN party r ON r.party = c.taken_manager
+        LEFT JOIN queue_name d ON d.queue = c.put_queue
+        LEFT JOIN queue_name q ON q.queue = c.taken_queue
+    """
 
 
-def violated(found: Measured, verdicts: Sequence[Verdicts]) -> pa.Table:
-    """One row for each violation; ``source``, ``stream``, ``number`` and ``message`` join it with
-    the rows of ``messages``."""
-    parties = found.copies.parties
-    parts = [
-        pa.table(
-            {
-                "invariant": pa.array([one.invariant] * len(one), pa.string()),
-                "fault": pa.array([one.fault] * len(one), pa.string()),
-                "source": pa.array([parties[at] for at in one.source.tolist()], pa.string()),
-                "stream": _whole(one.stream),
-                "number": _whole(one.number),
-                "message": _whole(one.message),
-                "route": pa.array(
-                    [found.routes[int(found.route[at])] if at >= 0 else None
-                     for at in one.copy.tolist()], pa.string(),
-                ),
-                "said": pa.array([one.told(at) for at in range(len(one))], pa.string()),
-            }
-        )
-        for one in verdicts
-    ]  # fmt: skip
-    return pa.concat_tables(parts)
+def violations(engine: Engine, rules: Sequence[Rule]) -> str:
+    """What is wrong, one row each."""
+    engine.give("rule", pa.Table.from_pylist(
+        [
+            {"rule": at, "invariant": rule.invariant, "fault": rule.fault,
+             "said": rule.text(_FIRST, _SECOND)}
+            for at, rule in enumerate(rules)
+        ],
+        pa.schema([("rule", pa.int32()), ("invariant", pa.string()), ("fault", pa.string()),
+                   ("said", pa.string())]),
+    ))  # fmt: skip
+    return """
+        SELECT
+          r.invariant, r.fault, i.id AS source, v.stream, v.number, v.message, f.route,
+          replace(
+            replace(r.said, chr(1), coalesce(CAST(v.one AS STRING), '')),
+            chr(2), coalesce(CAST(v.two AS STRING), '')
+          ) AS said
+        FROM violation v
+        JOIN rule r ON r.rule = v.rule
+        JOIN party i ON i.party = v.source
+        LEFT JOIN fate f ON f.copy = v.copy
+    """
 
 
-def write(folder: str, tables: dict[str, pa.Table]) -> None:
+def write(
+    engine: Engine, folder: str, rules: Sequence[Rule], traffic: Sequence[dict[str, Any]]
+) -> None:
     """All tables into a new folder, or none."""
+    engine.give("traffic", pa.Table.from_pylist(list(traffic), pa.schema([
+        (name, pa.string() if kind == "string" else pa.int64()) for name, kind in TRAFFIC.items()
+    ])))  # fmt: skip
     try:
-        for name, table in tables.items():
-            place = os.path.join(folder, name)
-            os.makedirs(place)
-            pq.write_table(table, os.path.join(place, "part-0.parquet"), compression="zstd")
+        for name, query, columns in (
+            ("messages", messages(), MESSAGES),
+            ("violations", violations(engine, rules), VIOLATIONS),
+            ("traffic", f"SELECT {', '.join(TRAFFIC)} FROM traffic", TRAFFIC),
+        ):
+            engine.write(query, os.path.join(folder, name), columns)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-
-
-def points(traffic: Sequence[dict[str, Any]]) -> pa.Table:
-    """Traffic as a table."""
-    return pa.Table.from_pylist(list(traffic), schema=schema(TRAFFIC))
-
-
-def _whole(values: Ints) -> pa.Array:
-    return pa.array(values, mask=values == NONE)
-
-
-def time(values: Ints) -> pa.Array:
-    """Microseconds as times."""
-    return _whole(values).cast(pa.timestamp("us", tz="UTC"))
-
-
-def _text(texts: Sequence[str], codes: Column) -> pa.Array:
-    indices = pa.array(codes.astype(np.int32), mask=codes < 0)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(list(texts) or [""], pa.string()))

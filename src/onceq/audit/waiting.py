@@ -16,12 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-
 from onceq.audit import files
-from onceq.audit.arrays import NONE, Ints, grouped, row_numbers
-from onceq.audit.copies import OWN_GRAVES_FROM
-from onceq.audit.events import Events
+from onceq.audit.engine import OWN_GRAVES_FROM, Engine, literal
 from onceq.errors import ConfigurationError
 from onceq.model.limits import AUDIT_ASK_WAIT_S
 from onceq.model.views.queues import WaitingView
@@ -119,7 +115,7 @@ def tell_enough(histories: Sequence[files.Coverage], asked: Sequence[Asked]) -> 
 
 
 def compared(
-    events: Events, histories: Sequence[files.Coverage], asked: Sequence[Asked]
+    engine: Engine, histories: Sequence[files.Coverage], asked: Sequence[Asked]
 ) -> Counted:
     """Compare what managers have counted with their histories."""
     found = Counted(0, [], [])
@@ -135,7 +131,7 @@ def compared(
                 f"of what waits in {history.manager}, what had come before log position "
                 f"{history.start:,} is not in its history: more may wait there, and less may not"
             )
-        looked_at += _compare(events, history, one, found)
+        looked_at += _compare(engine, history, one, found)
     return Counted(looked_at, found.differ, found.notes)
 
 
@@ -154,17 +150,20 @@ def _untold(history: files.Coverage, asked: Asked) -> str:
     return ""
 
 
-def _compare(events: Events, history: files.Coverage, asked: Asked, found: Counted) -> int:
+def _compare(engine: Engine, history: files.Coverage, asked: Asked, found: Counted) -> int:
     """Add what differs in one manager; how many of its queues were compared."""
-    place, came, went = _stays(events, _party(events, history.id))
+    manager = literal(engine.party_of(history.id))
+    engine.make("stay", _stays(manager))
     looked_at, after = 0, 0
     for page in asked.pages:
         here = {row.number: row for row in page.rows}
         last = max(here, default=after) if page.more else None
-        inside = (place > after) & ((place <= last) if last is not None else True)
-        waits = inside & (came < page.position) & ((went == NONE) | (went >= page.position))
-        numbers, counts = np.unique(place[waits], return_counts=True)
-        told = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+        told = {row["place"]: row["messages"] for row in engine.rows(f"""
+            SELECT place, count(*) AS messages FROM stay
+            WHERE place > {after} AND {'true' if last is None else f'place <= {last}'}
+              AND came < {page.position} AND coalesce(went >= {page.position}, true)
+            GROUP BY place
+        """)}  # fmt: skip
         looked_at += len(here)
         for number in sorted(here.keys() | told.keys()):
             row, by_history = here.get(number), told.get(number, 0)
@@ -172,11 +171,32 @@ def _compare(events: Events, history: files.Coverage, asked: Asked, found: Count
             if counted < by_history or (counted > by_history and not history.start):
                 found.differ.append({
                     "manager": history.manager, "place": number,
-                    "queue": row.name if row else _name(events, history.id, number),
+                    "queue": row.name if row else _name(engine, manager, number),
                     "position": page.position, "counted": counted, "told": by_history,
                 })  # fmt: skip
         after = last or after
     return looked_at
+
+
+def _stays(manager: str) -> str:
+    """Of each place that a transactional message has stood in at a manager: where the record lies
+    by which it came, and where the one by which it went; NULL: it is there."""
+    buried = f"event = 'dead-lettered' AND place >= {OWN_GRAVES_FROM}"
+    of = f"FROM event WHERE manager = {manager} AND NOT observed AND transactional AND"
+    return f"""
+        SELECT
+          place, lookup, min(position) FILTER (WHERE enters) AS came,
+          min(position) FILTER (WHERE NOT enters) AS went
+        FROM (
+          SELECT place, lookup, position, true AS enters {of} (event IN {_COMES} OR ({buried}))
+          UNION ALL
+          SELECT place, lookup, position, false AS enters {of} event IN {_GOES}
+          UNION ALL
+          SELECT from_place, from_lookup, position, false AS enters {of} event = 'moved'
+        )
+        GROUP BY place, lookup
+        HAVING min(position) FILTER (WHERE enters) IS NOT NULL
+    """
 
 
 def sentence(one: Mapping[str, Any]) -> str:
@@ -187,37 +207,10 @@ def sentence(one: Mapping[str, Any]) -> str:
     )
 
 
-def _party(events: Events, id: str) -> int:
-    """The number of a manager in the events; one that no event has, if it has no part in any."""
-    return events.parties.index(id) if id in events.parties else len(events.parties)
-
-
-def _stays(events: Events, manager: int) -> tuple[Ints, Ints, Ints]:
-    """Of each place that a transactional message has stood in at a manager: the queue, where the
-    record lies by which it came, and where the one by which it went; NONE: it is there."""
-    mine = (events.manager == manager) & ~events.observed & events.transactional
-    buried = mine & events.are("dead-lettered")
-    buried[buried] = events.numbers("place")[buried] >= OWN_GRAVES_FROM
-    comes, goes = mine & events.are(*_COMES) | buried, mine & events.are(*_GOES)
-    moved = mine & events.are("moved")
-    rows_in, rows_out, rows_moved = map(row_numbers, (comes, goes, moved))
-    place = np.concatenate([
-        events.place[rows_in], events.place[rows_out], events.from_place[rows_moved]
-    ])  # fmt: skip
-    lookup = np.concatenate([
-        events.lookup[rows_in], events.lookup[rows_out], events.from_lookup[rows_moved]
-    ])  # fmt: skip
-    position = events.position[np.concatenate([rows_in, rows_out, rows_moved])]
-    enters = np.arange(len(place)) < len(rows_in)
-    order, groups = grouped(place, lookup)
-    came = groups.least(position[order], enters[order])
-    went = groups.least(position[order], ~enters[order])
-    first = order[groups.starts]
-    known = came != NONE
-    return place[first][known], came[known], went[known]
-
-
-def _name(events: Events, id: str, number: int) -> str:
+def _name(engine: Engine, manager: str, number: int) -> str:
     """What a history calls a queue that its manager does not have."""
-    mine = (events.manager == _party(events, id)) & (events.place == number)
-    return events.queues[int(events.queue[row_numbers(mine)[0]])]
+    (row,) = engine.rows(
+        "SELECT q.name FROM event e JOIN queue_name q ON q.queue = e.queue "
+        f"WHERE e.manager = {manager} AND e.place = {number} ORDER BY e.event_row LIMIT 1"
+    )
+    return str(row["name"])

@@ -81,13 +81,14 @@ def audit(
     one end, once and in order. What it is doing is told on stderr.
 
     Ends with 0 if nothing contradicts that, and with 8 if anything does. Messages that are on
-    their way are no violation, nor is what a history that was cut off cannot tell. Everything is
-    held in memory; onceq spark audit takes more than that.
+    their way are no violation, nor is what a history that was cut off cannot tell. What has no
+    room in memory goes to temporary files; onceq spark audit does the same on a cluster.
     """
 
     def work(say: Teller) -> dict[str, Any]:
-        with Missing("onceq[audit]" if html else "onceq[history]"):
+        with Missing("onceq[audit]"):
             command = import_module("onceq.audit.command")
+            import_module("onceq.audit.proof")
             if html:
                 import_module("onceq.audit.report")
             tables = import_module("onceq.spark.land.reading") if landed else None

@@ -1,24 +1,16 @@
-"""``onceq spark audit``: what histories prove that are too large for one process."""
+"""``onceq spark audit``: what histories prove that are too large for one machine."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Annotated, Any
 
-from onceq.cli.audit import Folders, Html, Settled, Stuck, Teller, To, told
+from onceq.cli.audit import Folders, Html, Settled, Stuck, Tables, Teller, To, told
 from onceq.cli.common import Json, Option
 from onceq.cli.spark_loading import loaded, said
 from onceq.errors import UsageError
 
 Proof = Annotated[str, Option("--proof", metavar="FOLDER", hidden=True)]
-Tables = Annotated[list[str] | None, Option("--landed", metavar="TABLE", hidden=True)]
-ELSEWHERE = {
-    "--proof": "onceq spark audit keeps no proof: take onceq audit --proof. Where there are more "
-    "events than it takes at once, give it the oldest files of each manager first, in a folder of "
-    "their own, and then the next ones with the same --proof",
-    "--landed": "onceq spark audit judges no landed table: take onceq audit --landed, of the "
-    "managers whose queues the table is of; and onceq spark audit without it for all managers",
-}
-"""Options of ``onceq audit`` that the other one does not have, and what to do instead."""
 
 
 def audit(
@@ -29,22 +21,25 @@ def audit(
     ] = "local[*]",
     proof: Proof = "", landed: Tables = None, json: Json = False,
 ) -> int:  # fmt: skip
-    """The same as onceq audit, done by Spark: for histories that do not fit into memory.
+    """The same as onceq audit, done by Spark: for histories that are too large for one machine.
 
-    It keeps no proof (--proof) and judges no landed table (--landed). Ends with 0 if nothing
-    contradicts the promises, and with 8 if anything does.
+    It keeps no proof (--proof). Ends with 0 if nothing contradicts the promises, and with 8 if
+    anything does.
     """
-    for name, given in (("--proof", proof), ("--landed", landed)):
-        if given:
-            raise UsageError(ELSEWHERE[name])
+    if proof:
+        raise UsageError("onceq spark audit keeps no proof: take onceq audit --proof")
 
     def work(say: Teller) -> dict[str, Any]:
-        command = loaded("onceq.spark.audit.command", "audit,spark,java")
-        wish = loaded("onceq.audit.command", "audit,spark,java").Wish(
-            settled=settled, html=html, to=to, stuck_s=stuck
-        )
+        command = loaded("onceq.spark.audit", "audit,spark,java")
+        wish = loaded("onceq.audit.command", "audit,spark,java").Wish
+        tables = import_module("onceq.spark.land.reading") if landed else None
         try:
-            found: dict[str, Any] = command.run(folders, wish, say, master=master)
+            found: dict[str, Any] = command.run(
+                folders, wish(
+                    settled=settled, html=html, to=to, stuck_s=stuck,
+                    landed=() if tables is None else tuple(map(tables.opened, landed or ())),
+                ), say, master=master,
+            )  # fmt: skip
         except Exception as error:
             raise said(error) from error
         return found

@@ -601,14 +601,8 @@ HISTORY_NOTES_MAX: Final = 100_000
 HISTORY_UNWRITTEN_BYTES_MAX: Final = 64 << 20
 """History files that wait for a failing disk; above it the oldest go."""
 
-AUDIT_EVENTS_MAX: Final = 60_000_000
-"""Events of one audit without Spark; 150 bytes of memory each."""
-
 AUDIT_ASK_WAIT_S: Final = 30
 """How long an audit waits for a history to include what its manager has counted."""
-
-AUDIT_PROOF_EVENTS_MAX: Final = 20_000_000
-"""New events of one audit with a proof; 550 bytes of memory each."""
 
 AUDIT_ROWS_MAX: Final = 20_000_000
 """Rows of a landed table of one audit, in memory beside the events."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from onceq.audit import arrays, events, kept, letters, narrow, proof, rules, waiting
-from onceq.audit.past import Keys, Past
+from onceq.audit import command, engine, measure, proof, rules, waiting
 from onceq.history import heads
 from tests.planted.planted import Planted, edited, replaced
 
@@ -16,22 +16,33 @@ HISTORY = "tests/history/test_bodies.py::"
 LIMITS = "tests/audit/test_limits.py::"
 WAITING = "tests/audit/test_waiting.py::"
 KEPT = "tests/audit/test_kept.py::"
-NARROW = "tests/audit/test_narrow.py::"
+NAMED = "tests/audit/test_planted.py::test_those_outside_the_stream_are_named"
 
 
-def nobody_is_somebody(patch: pytest.MonkeyPatch) -> None:
-    """Rows that do not say their message limit nothing."""
-    patch.setattr(events, "NOBODY", "nobody")
+def ledger(old: str, new: str) -> Callable[[pytest.MonkeyPatch], None]:
+    """A mistake in the text of ``ledger.sql``."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        blocks = engine.blocks
+
+        def changed(name: str, *, settled: bool) -> dict[str, str]:
+            queries = blocks(name, settled=settled)
+            assert name != "ledger.sql" or any(old in query for query in queries.values()), old
+            return {table: query.replace(old, new) for table, query in queries.items()}
+
+        patch.setattr(engine, "blocks", changed)
+
+    return plant
 
 
-def places_are_not_kept(patch: pytest.MonkeyPatch) -> None:
-    """What comes at the place of a message that was put aside is new."""
-    has = Past.has
-
-    def blind(past: Past, parties: list[str], keys: Keys) -> np.ndarray:
-        return has(past, parties, keys) & (keys.kind != "place")
-
-    patch.setattr(Past, "has", blind)
+def rule(fault: str, column: str, old: str, new: str) -> Callable[[pytest.MonkeyPatch], None]:
+    """A mistake in the SQL of one rule."""
+    (right,) = (one for one in rules.RULES if one.fault == fault)
+    text = getattr(right, column)
+    assert old in text, text
+    wrong = replace(right, **{column: text.replace(old, new)})
+    made = tuple(wrong if one is right else one for one in rules.RULES)
+    return replaced(command, "RULES", made)
 
 
 def held_by_nobody(path: str, doing: str) -> int:
@@ -41,53 +52,49 @@ def held_by_nobody(path: str, doing: str) -> int:
 
 PLANTED = (
     Planted("a-history-is-counted-beyond-its-place",
-            edited(waiting, "came < page.position", "came != NONE"),
+            edited(waiting, "AND came < {page.position}", ""),
             WAITING + "test_at_every_moment_both_say_the_same"),
     Planted("what-moves-stays-where-it-was",
-            edited(waiting, "events.from_lookup[rows_moved]", "events.lookup[rows_moved]"),
+            edited(waiting, "SELECT from_place, from_lookup,", "SELECT from_place, lookup,"),
             WAITING + "test_at_every_moment_both_say_the_same"),
     Planted("a-queue-that-is-not-listed-is-not-compared",
             edited(waiting, "sorted(here.keys() | told.keys())", "sorted(here.keys())"),
             WAITING + "test_a_queue_that_its_manager_does_not_have_has_nothing"),
-    Planted("nobody-is-somebody", nobody_is_somebody,
+    Planted("nobody-is-somebody", replaced(engine, "NOBODY", "nobody"),
             LIMITS + "test_packets_damaged_in_a_hostile_world_accuse_nobody"),
-    Planted("letters-of-whoever", edited(letters, " & known.read[events.manager]", ""),
+    Planted("letters-of-whoever", ledger(" AND p.readable", ""),
             LIMITS + "test_a_dead_letter_that_cannot_be_read_is_not_called_missing"),
-    Planted("moves-are-all-told",
-            edited(rules, "return there & copies.known.unbroken[got.manager] & wrong",
-                   "return there & wrong"),
+    Planted("moves-are-all-told", rule("received-elsewhere", "wrong", "got_unbroken AND ", ""),
             LIMITS + "test_a_move_in_a_part_that_is_missing_is_no_other_place"),
     Planted("http-is-not-summed",
             edited(heads, "if start + size > min(end, len(view)):", "if True:"),
             HISTORY + "test_of_a_body_that_came_by_http"),
-    Planted("places-are-not-kept", places_are_not_kept,
-            KEPT + "test_what_is_told_later_of_messages_that_were_put_aside"),
-    Planted("half-of-a-violation",
-            edited(kept, "if whole or not violations(verdicts):", "if True:"),
-            KEPT + "test_what_is_told_later_of_messages_that_were_put_aside"),
     Planted("changed-files-count",
             edited(proof, "if ends_of(path) != tuple(judged.files[name]):", "if False:"),
             KEPT + "test_a_file_that_has_changed_is_refused"),
     Planted("proof-without-a-lock", replaced(proof, "hold", held_by_nobody),
             KEPT + "test_another_audit_of_the_same_proof_is_told_who_has_it"),
     Planted("proof-let-go-before-it-is-kept",
-            edited(proof, "    try:\n        yield read(folder)\n"
-                          "    finally:\n        _FILES.close(lock)",
-                   "    _FILES.close(lock)\n    yield read(folder)"),
+            edited(proof, "    try:\n        with _opened(Path(folder)) as proof:\n"
+                          "            yield proof\n    finally:\n        _FILES.close(lock)",
+                   "    _FILES.close(lock)\n    with _opened(Path(folder)) as proof:\n"
+                   "        yield proof"),
             KEPT + "test_a_proof_is_held_until_it_is_kept"),
-    Planted("pages-without-end",
-            edited(narrow, "if len(pages) > form.pages_max:", "if False:"),
-            NARROW + "test_as_few_bytes_as_they_need"),
-    Planted("numbers-are-pages",
-            edited(narrow, "if self.bits:", "if False:"),
-            NARROW + "test_as_few_bytes_as_they_need"),
-    Planted("keys-are-always-small",
-            edited(arrays, "if bits + own <= 64:", "if bits <= 64:"),
-            NARROW + "test_sorted_and_in_groups_whatever_their_size"),
-    Planted("likes-of-the-first-alone",
-            edited(arrays, "if wanted[rows].any():", "if wanted[rows][0]:"),
-            NARROW + "test_no_row_that_is_like_a_wanted_one_is_left_out"),
+    Planted("days-are-forgotten", edited(proof, "            self.connection.commit()\n", ""),
+            KEPT + "test_a_quiet_day_reads_what_is_new_alone"),
+    Planted("each-day-begins-at-the-first-row",
+            edited(proof, "self.managers[id].rows if id in self.managers else 0", "0"),
+            KEPT + "test_what_is_told_later_of_messages_that_were_judged"),
     Planted("places-of-nothing",
-            edited(letters, "there = place != NONE", "there = place != place"),
-            "tests/audit/test_planted.py::test_those_outside_the_stream_are_named"),
+            ledger("o.origin_place = coalesce(e.from_place, e.place)",
+                   "o.origin_place = e.place"), NAMED),
+    Planted("receivers-of-the-own-lane-alone",
+            ledger("f.taken_manager, f.refuser, h.heard_party,", "f.taken_manager, f.refuser,"),
+            "tests/audit/test_sums.py::"
+            "test_a_receiver_is_known_from_other_lanes_of_its_outgoing_queue"),
+    Planted("pieces-of-any-step", edited(measure, "        step *= 2\n", "        step += 1\n"),
+            "tests/audit/test_sums.py::test_pieces_of_time_are_many_but_not_too_many"),
+    Planted("an-audit-takes-a-trace-that-was-cut-out-for-another-message",
+            rule("altered", "wrong", " AND put_size - taken_size <> ", " OR 0 <> "),
+            "tests/audit/test_acts.py::test_a_trace_that_was_cut_out_on_the_way_alters_nothing"),
 )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from onceq.audit import rules
 from onceq.client import properties
 from onceq.model import letters, traced
 from onceq.otel import faces, spans, units
@@ -55,11 +54,6 @@ PLANTED = (
         edited(properties, "a + b if len(a) + len(b) <= EXTENSION_BYTES_MAX else a", "a + b"),
         "tests/unit/client/test_properties.py::"
         "test_a_trace_is_left_out_where_the_extension_has_no_room_for_it",
-    ),
-    Planted(
-        "an-audit-takes-a-trace-that-was-cut-out-for-another-message",
-        edited(rules, "(copies, sure) & ~cut_out", "(copies, sure)"),
-        "tests/audit/test_acts.py::test_a_trace_that_was_cut_out_on_the_way_alters_nothing",
     ),
     Planted(
         "the-span-of-a-send-that-was-aborted-says-that-it-was-committed",

@@ -70,7 +70,7 @@ class Command:
 
 @dataclass
 class Told:
-    """As of ``onceq.audit.progress``."""
+    """As of ``onceq.audit.command.StageProgress``."""
 
     stage: str
     seconds: float
@@ -82,7 +82,7 @@ class Told:
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch) -> Command:
     made = Command(dict(FOUND))
-    for name in ("onceq.audit.command", "onceq.spark.audit.command"):
+    for name in ("onceq.audit.command", "onceq.spark.audit"):
         monkeypatch.setitem(sys.modules, name, made)
     return made
 
@@ -196,7 +196,8 @@ def test_one_line_changes_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("words", "package", "extra"),
     [
-        (["audit", "a"], "pyarrow", "onceq[history]"),
+        (["audit", "a"], "pyarrow", "onceq[audit]"),
+        (["audit", "a"], "duckdb", "onceq[audit]"),
         (["audit", "a", "--html", "x.html"], "matplotlib", "onceq[audit]"),
         (["spark", "audit", "a"], "pyspark", "onceq[audit,spark,java]"),
     ],
@@ -233,7 +234,6 @@ def test_a_mistyped_option_is_a_mistake(
     ("option", "cause", "cure"),
     [
         ("--proof", "keeps no proof", "take onceq audit --proof"),
-        ("--landed", "judges no landed table", "take onceq audit --landed"),
     ],
 )
 def test_what_spark_does_not_do_is_said_with_who_does(

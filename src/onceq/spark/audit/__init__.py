@@ -1,1 +1,0 @@
-"""The audit: what queue managers' own histories prove, or refute, of every message."""
