@@ -49,7 +49,7 @@ def test_it_is_in_every_list(onceq_: Shell) -> None:
         qm.set_poison_policy(WORN, attempts=2)
         qm.send(WORN, b"order", transactional=True)
         consumed(qm, WORN, times=2)
-    assert "1 message moved aside because they were received in vain" in onceq_("qm", "status")
+    assert "1 message moved aside: delivery attempts used up" in onceq_("qm", "status")
     assert "1: onceq dead list" in onceq_("queue", "show", WORN)
     (row,) = json.loads(onceq_("dead", "list", "--reason", "poison", "--json"))
     assert (row["attempts"], row["failure"]) == (2, SAID)
@@ -65,7 +65,7 @@ def test_it_is_in_every_list(onceq_: Shell) -> None:
     assert "1 dead letter would be returned" in onceq_("dead", "return", "--dry-run")
     assert "1 dead letter returned" in onceq_("dead", "return", "--reason", "poison")
     assert onceq_.pipe("receive", WORN) == b"order\n"
-    assert "received in vain" not in onceq_("qm", "status")
+    assert "delivery attempts" not in onceq_("qm", "status")
 
 
 async def looked(shell: Shell) -> tuple[Told, Told]:

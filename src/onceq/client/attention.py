@@ -158,7 +158,7 @@ def letters(view: StatusView) -> list[str]:
     counts = (
         (view.transactional_dead_letters, "in the transactional dead-letter queue", ""),
         (view.dead_letters, "in the dead-letter queue", ""),
-        (view.poison_messages, "moved aside because they were received in vain too often",
+        (view.poison_messages, "moved aside: delivery attempts used up",
          " --reason poison"),
     )  # fmt: skip
     return [

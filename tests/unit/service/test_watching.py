@@ -34,7 +34,7 @@ VIEW = MetricsView(name="OWN", sent=42, per_queue=(QueueMetrics("private$\\q", 3
 
 
 class Site:
-    """A manager that shows what a script says, and whoever asks it."""
+    """A manager that shows what a script says, and its client."""
 
     def __init__(self) -> None:
         self.host = Host().admit_nobody()

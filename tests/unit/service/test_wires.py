@@ -66,7 +66,7 @@ def test_a_wire_is_full_also_before_the_loop_has_seen_what_was_said(
 def test_a_wire_that_is_emptied_while_somebody_asks_whether_it_is_full(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever is told "full" must hear of it when it is full no more."""
+    """A writer that was told "full" hears when there is room again."""
 
     async def work() -> None:
         host = Host()

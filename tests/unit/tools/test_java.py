@@ -1,4 +1,4 @@
-"""A Java is found, also one that stands in a package."""
+"""A Java is found, also in an installed package."""
 
 from __future__ import annotations
 

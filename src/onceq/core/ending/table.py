@@ -72,7 +72,7 @@ class Ending(Enum):
     REFUSED_THERE = "its target, or the next manager, refuses it"
     RECEIVED_THERE = "its target tells that it was received"
     NOT_RECEIVED_THERE = "its target tells that it ended otherwise"
-    END_UNKNOWN = "its target has it, and will never tell how it ended"
+    END_UNKNOWN = "delivered, but its target cannot report the outcome"
     LEFT_BEHIND = "its stream was abandoned, and it was not accepted"
     LEFT_IN_DOUBT = "its stream was abandoned, and nobody knows whether it was accepted"
     SET_ASIDE = "it waits in a backup that is put back as another manager"

@@ -117,7 +117,7 @@ def _sift(step: Step, queue: Queue, places: Sequence[Place]) -> None:
         return
     step.record(build.change)
     step.notice(
-        "messages moved aside: received too often in vain", queue.title, queue=queue.title,
+        "messages moved aside: their delivery attempts are used up", queue.title, queue=queue.title,
         messages=moved,
     )  # fmt: skip
     _set_timer(step, queue)
@@ -173,7 +173,7 @@ def _shift(
     except InsufficientResources as error:
         # It stays where it is. An abort, or a restart, does not fail for the lack of a subqueue.
         build.step.notice(
-            "messages stay that were received too often in vain", queue.title, queue=queue.title,
+            "messages stay, though their delivery attempts are used up", queue.title, queue=queue.title,
             reason=error.text,
         )  # fmt: skip
         return False
