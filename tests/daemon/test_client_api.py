@@ -12,6 +12,7 @@ import pytest
 
 import onceq
 from onceq import aio, errors
+from onceq.client.tasks.looking import AsyncLooking
 from onceq.client.threads.looking import Looking
 from onceq.model.xid import Xid
 from tests.daemon.applications import KINDS, emptied, manager_with
@@ -535,7 +536,7 @@ def test_both_faces_have_the_same_names(sync: type, tasks: type) -> None:
     def public(kind: type) -> dict[str, inspect.Signature | None]:
         return {
             name: inspect.signature(value) if inspect.isfunction(value) else None
-            for part in (kind, *(base for base in kind.__mro__ if base is Looking))
+            for part in (kind, *(base for base in kind.__mro__ if base in (Looking, AsyncLooking)))
             for name, value in vars(part).items()
             if not name.startswith("_") and name != "live"
         }
