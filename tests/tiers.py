@@ -52,7 +52,6 @@ FILES: Final = {
     "audit/test_kept.py": REST,
     "audit/test_landed.py": REST,
     "audit/test_limits.py": REST,
-    "audit/test_narrow.py": REST,
     "audit/test_planted.py": REST,
     "audit/test_report_text.py": REST,
     "audit/test_starts.py": REST,

@@ -189,7 +189,7 @@ _GAUGES: Final = (
     Described("onceq_dead_letters", "gauge", "Messages in the two dead-letter queues.",
               ("kind",), _letters),
     Described("onceq_poison_messages", "gauge",
-              "Messages that policies have moved aside because their delivery attempts were used up.",
+              "Messages moved aside by policies, because their delivery attempts were used up.",
               rows=_one(lambda v: v.poison_messages)),
     Described("onceq_damaged_messages", "gauge",
               "Messages set aside because their stored bytes are damaged.",

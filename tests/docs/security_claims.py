@@ -260,7 +260,7 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "unit/core/step/test_step_shares.py::test_one_fills_and_another_works",
     ),
     "Half requests do not keep others from the console.": (
-        "unit/console/test_connection.py::test_those_that_have_said_nothing_whole_are_few",
+        "unit/console/test_serving_connection.py::test_those_that_have_said_nothing_whole_are_few",
         "daemon/test_console.py::test_half_requests_keep_nobody_out",
     ),
     "Malformed input of every kind is refused: packets, requests, names, files of the store, "

@@ -59,7 +59,7 @@ def test_results_have_types(name: str) -> None:
         return
     call = CALLS[name]
     result = SimpleNamespace(__annotations__={"return": call.__annotations__["return"]})
-    hint = typing.get_type_hints(result, call.__globals__, named())["return"]
+    hint = typing.get_type_hints(result, named() | call.__globals__)["return"]
     assert not loose(hint), hint
 
 

@@ -519,7 +519,7 @@ def _list_letters(
     *,
     dead: bool,
 ) -> None:
-    from onceq.cli.peeking import as_map
+    from onceq.cli.receiving import as_map
     from onceq.client.threads.letters import letters
 
     now_s = int(time.time())
@@ -570,7 +570,7 @@ def _list_letters(
 
 
 def _show_letter(of: Callable[[Looked], list[str]], id: str, qm: str | None, json: bool) -> None:
-    from onceq.cli.peeking import as_map
+    from onceq.cli.receiving import as_map
     from onceq.client.threads.letters import letters
 
     with manager(qm) as connection:

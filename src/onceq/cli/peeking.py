@@ -1,23 +1,18 @@
-"""``onceq peek``: what is in a queue, whole or without bodies; and a message as a map."""
+"""``onceq peek``: what is in a queue, whole or without bodies."""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from onceq.cli import out
 from onceq.cli.choosing import Correlation, LookupId, MessageIdText, SeekWord, choice_of
 from onceq.cli.common import Json, Option, QueueName, Where, as_json, manager
-from onceq.cli.receiving import Count, Nul, Raw, Timeout, Writer
-from onceq.errors import BodyNotJson, ConfigurationError, ReceiveTimeout
+from onceq.cli.receiving import Count, Nul, Raw, Timeout, Writer, as_map
+from onceq.errors import ConfigurationError, ReceiveTimeout
 from onceq.model.classes import class_name
-from onceq.model.identity import NO_GUID
-from onceq.model.message import NO_CORRELATION, Message
-from onceq.model.record import names
+from onceq.model.message import Message
 
 if TYPE_CHECKING:
     from onceq import Batch
@@ -142,33 +137,3 @@ def _cells(message: Message, size: int) -> tuple[object, ...]:
 
 def _beginning(message: Message) -> str:
     return message.body[: 4 * TEXT_CHARS].decode("utf-8", "replace")[:TEXT_CHARS]
-
-
-def as_map(message: Message) -> dict[str, Any]:
-    """A message for JSON: its body as text, or in base64 if it is none; ``json`` is its value, if
-    its sender says that it has one."""
-    found: dict[str, Any] = {}
-    for name in names(Message):
-        value = getattr(message, name)
-        if name == "body":
-            try:
-                found["body"] = value.decode()
-            except UnicodeDecodeError:
-                found["body_base64"] = base64.b64encode(value).decode()
-        elif name == "id":
-            found["id"] = str(value) if value.source != NO_GUID else ""
-        elif name == "correlation_id":
-            found[name] = value.hex() if value != NO_CORRELATION else ""
-        elif isinstance(value, bytes):
-            found[name] = value.hex()
-        elif name == "delivery":
-            found[name] = value.name.lower()
-        elif isinstance(value, Enum):
-            found[name] = int(value.value)
-        else:
-            found[name] = value
-    found["class"] = class_name(message.message_class)
-    if message.is_json:
-        with suppress(BodyNotJson):
-            found["json"] = message.json()
-    return found

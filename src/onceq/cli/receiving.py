@@ -7,9 +7,11 @@ go one by one: what stands in it unread is lost when its reader goes, as ``head`
 
 from __future__ import annotations
 
+import base64
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any
 
 from onceq.cli import out
 from onceq.cli.choosing import (
@@ -25,6 +27,7 @@ from onceq.cli.draining import Drain
 from onceq.cli.interrupt import Interruptible, in_doubt
 from onceq.cli.standard import write_some
 from onceq.errors import (
+    BodyNotJson,
     ConfigurationError,
     InDoubt,
     ManagerAway,
@@ -34,13 +37,16 @@ from onceq.errors import (
     ServiceNotAvailable,
 )
 from onceq.hidden import show_hidden
+from onceq.model.classes import class_name
+from onceq.model.identity import NO_GUID
+from onceq.model.message import NO_CORRELATION, Message
+from onceq.model.record import names
 from onceq.model.wording import plural
 
 if TYPE_CHECKING:
     from onceq import Batch
     from onceq.client.threads.manager import QueueManager
     from onceq.client.threads.transaction import Transaction
-    from onceq.model.message import Message
 
 BATCH = 1_000
 """Messages of a transaction whose output goes into a file."""
@@ -80,8 +86,6 @@ class Writer:
         """Put messages out, as far as the system that reads our output; raises BrokenPipeError and
         OutputLost."""
         if self._json:
-            from onceq.cli.peeking import as_map
-
             lines = (out.render_json(as_map(message)) for message in batch)
             data = "".join(line + "\n" for line in lines).encode("utf-8", "surrogatepass")
         elif self._safe:
@@ -249,3 +253,33 @@ def _say(receiver: Receiver, what: str, where: str = "") -> None:
     if receiver.in_doubt:
         more = f", {receiver.in_doubt:,} in doubt, which stand in the output"
     out.note(f"{what}: {plural(receiver.taken, 'message')} received{more}")
+
+
+def as_map(message: Message) -> dict[str, Any]:
+    """A message for JSON: its body as text, or in base64 if it is none; ``json`` is its value, if
+    its sender says that it has one."""
+    found: dict[str, Any] = {}
+    for name in names(Message):
+        value = getattr(message, name)
+        if name == "body":
+            try:
+                found["body"] = value.decode()
+            except UnicodeDecodeError:
+                found["body_base64"] = base64.b64encode(value).decode()
+        elif name == "id":
+            found["id"] = str(value) if value.source != NO_GUID else ""
+        elif name == "correlation_id":
+            found[name] = value.hex() if value != NO_CORRELATION else ""
+        elif isinstance(value, bytes):
+            found[name] = value.hex()
+        elif name == "delivery":
+            found[name] = value.name.lower()
+        elif isinstance(value, Enum):
+            found[name] = int(value.value)
+        else:
+            found[name] = value
+    found["class"] = class_name(message.message_class)
+    if message.is_json:
+        with suppress(BodyNotJson):
+            found["json"] = message.json()
+    return found

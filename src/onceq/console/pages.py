@@ -59,7 +59,7 @@ class Pages:
             openid: How people sign in at a provider; None: they do by the link or the token.
         """
         self._desk, self._openid = desk, openid
-        self._templates: Environment = environment()
+        self._templates: Environment = environment(desk.now_s)
 
     def routes(self) -> list[Route]:
         """All of them."""

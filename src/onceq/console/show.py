@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -30,8 +30,12 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 VIEWS = ("text", "json", "hex")
 
 
-def environment() -> Environment:
-    """Templates: everything that they show is escaped, and a name that is not there is an error."""
+def environment(now_s: Callable[[], int]) -> Environment:
+    """Templates: everything that they show is escaped, and a name that is not there is an error.
+
+    Args:
+        now_s: Seconds since 1970, for the age of what has a moment.
+    """
     made = Environment(
         loader=PackageLoader("onceq.console", "templates"), autoescape=True,
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_seen,
@@ -46,7 +50,7 @@ def environment() -> Environment:
         plural=plural,
         without=without,
         setting=as_written,
-        cell=cell,
+        cell=lambda value, column: render_cell(value, column, now_s()),
         heads=heads,
     )
     made.globals.update(link=link, version=__version__)
@@ -134,8 +138,8 @@ def _is_numeric(column: Column, default: object) -> bool:
     return column.unit in ("bytes", "age", "count") or (not column.unit and type(default) is int)
 
 
-def cell(value: Any, column: Column) -> str:
-    """The value of a field of a view, as its column has it on a page."""
+def render_cell(value: Any, column: Column, now_s: int) -> str:
+    """Render the value of a field of a view as its column has it on a page."""
     empty = column.empty if len(column.empty) > 1 else "–"
     match column.unit:
         case "bytes":
@@ -143,7 +147,7 @@ def cell(value: Any, column: Column) -> str:
         case "moment":
             return when(value)
         case "since":
-            return age(time.time() - value) if value else empty
+            return age(now_s - value) if value else empty
         case "age":
             return age(value)
         case "count":

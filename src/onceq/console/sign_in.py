@@ -109,7 +109,7 @@ class SignIn:
         self._cookie = f"{desk.cookie}-attempt"
         self._key = secrets.token_bytes(32)
         self._used: OrderedDict[str, None] = OrderedDict()
-        self._templates: Environment = environment()
+        self._templates: Environment = environment(desk.now_s)
 
     @property
     def title(self) -> str:

@@ -8,9 +8,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from onceq.errors import EnlistRefused, InvalidParameter, PartnerRefused
+from onceq.errors import EnlistRefused, InvalidParameter
 from onceq.model.record import Record
-from onceq.partners.contract import Agent, AnyPartner, LastAgent, Resource, is_last_agent
+from onceq.partners.contract import Agent, AnyPartner, Resource, is_last_agent
+from onceq.partners.drivers import find_maker
 
 KNOWN = (
     "a connection of psycopg 3, PyMySQL, mariadb or sqlite3; a session, connection or engine of "
@@ -54,7 +55,11 @@ def _awaited(partner: type) -> bool:
 
 def _made(what: object) -> AnyPartner:
     kind: Any = type(what)
-    maker = _maker(kind)
+    if any(base.__module__.partition(".")[0] == "sqlalchemy" for base in kind.__mro__):
+        from onceq.partners.sqlalchemy import sqlalchemy_partner
+
+        return sqlalchemy_partner(what, _made)
+    maker = find_maker(kind)
     if maker is not None:
         return maker(what)
     if is_last_agent(what) or all(callable(getattr(what, verb, None)) for verb in _VERBS):
@@ -62,57 +67,6 @@ def _made(what: object) -> AnyPartner:
     raise EnlistRefused(
         f"{type(what).__module__}.{type(what).__qualname__} cannot be enlisted; enlist {KNOWN}"
     )
-
-
-def last_agent_for(connection: Any) -> LastAgent:
-    """What decides over a connection; for asyncio one whose calls are awaited.
-
-    Raises:
-        EnlistRefused: Nothing can over such a connection.
-    """
-    kind: Any = type(connection)
-    maker = _maker(kind, deciding=True)
-    if maker is None:
-        raise EnlistRefused(
-            f"a {kind.__module__}.{kind.__qualname__} cannot be a last agent; "
-            "connections of psycopg 3, PyMySQL, mariadb and sqlite3 can"
-        )
-    last: LastAgent = maker(connection)
-    return last
-
-
-@functools.lru_cache
-def _maker(connection: type, *, deciding: bool = False) -> Callable[[Any], AnyPartner] | None:
-    """What makes partners of connections of a type; None for types that nobody knows.
-
-    Args:
-        deciding: They are to decide by a row.
-    """
-    for kind in connection.__mro__:
-        match kind.__module__.partition(".")[0], kind.__name__:
-            case "psycopg", "Connection":
-                from onceq.partners.postgresql import PostgresLast, PostgresPartner
-
-                return PostgresLast if deciding else PostgresPartner
-            case "psycopg", "AsyncConnection":
-                from onceq.partners.postgresql import AsyncPostgresLast, AsyncPostgresPartner
-
-                return AsyncPostgresLast if deciding else AsyncPostgresPartner
-            case (("pymysql" | "mariadb"), ("Connection" | "SyncConnection")):
-                from onceq.partners.mariadb import MariadbLast, MariaPartner
-
-                return MariadbLast if deciding else MariaPartner
-            case "sqlite3", "Connection":
-                from onceq.partners.sqlite import SqliteLast
-
-                return SqliteLast
-            case "sqlalchemy", _ if not deciding:
-                from onceq.partners.sqlalchemy import sqlalchemy_partner
-
-                return functools.partial(sqlalchemy_partner, driver=_made)
-            case "psycopg2", _ if not deciding:
-                raise PartnerRefused("psycopg2 is not supported; use psycopg 3 (package psycopg)")
-    return None
 
 
 def without_secrets(where: str) -> str:

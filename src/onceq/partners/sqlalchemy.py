@@ -28,8 +28,8 @@ from onceq.errors import EnlistRefused, OnceqError, PartnerLost, PartnerRefused
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid
 from onceq.partners.contract import Agent, Resource, Row, is_last_agent
+from onceq.partners.drivers import last_agent_for
 from onceq.partners.driving import Call, Calls, in_tasks, in_threads
-from onceq.partners.finding import last_agent_for
 
 Work = Session | Connection | AsyncSession | AsyncConnection
 

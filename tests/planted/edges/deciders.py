@@ -13,8 +13,8 @@ from tests.planted.planted import Planted, demanded, edited
 
 OWNED = "tests/unit/core/rights/test_deciders.py::test_"
 RIGHTS = "tests/unit/core/rights/test_recovering.py::test_"
-RECOVERY = "tests/unit/partners/test_deciding.py::test_"
-ROWS = "tests/unit/partners/test_last_recovery.py::test_"
+RECOVERY = "tests/unit/partners/test_procedures_deciding.py::test_"
+ROWS = "tests/unit/partners/test_recovery_last.py::test_"
 CHECKPOINT = "tests/property/test_checkpoint.py::test_"
 RESTART = f"{OWNED}a_decision_is_of_the_same_one_after_a_restart"
 DECIDES = f"{OWNED}a_branch_that_decides_for_others_is_decided_by_who_has_promised_it"

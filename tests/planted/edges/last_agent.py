@@ -10,7 +10,7 @@ from onceq.model.branch import Phase
 from tests.planted.planted import Planted
 
 ENGINE = "tests/unit/service/test_engine.py::"
-RECOVERY = "tests/unit/partners/test_last_recovery.py::"
+RECOVERY = "tests/unit/partners/test_recovery_last.py::"
 MARIADB = "tests/unit/partners/test_mariadb_last.py::"
 CORE = "tests/unit/core/transaction/test_last_agent.py::"
 

@@ -11,7 +11,7 @@ from onceq.model.requests.request import Needs
 from onceq.partners import recovery, sqlite
 from tests.planted.planted import Planted, demanded, edited
 
-RECOVERY = "tests/unit/partners/test_last_recovery.py::test_"
+RECOVERY = "tests/unit/partners/test_recovery_last.py::test_"
 TESTS = "tests/unit/core/rights/test_demands_whose_rows.py::test_"
 ADDS = f"{TESTS}nobody_adds_to_the_rows_of_another"
 
@@ -84,7 +84,7 @@ PLANTED = (
         "rows-of-others-are-trouble",
         edited(recovery, "if isinstance(error, AccessDenied) and name not in",
                "if False and name not in"),
-        "tests/unit/partners/test_last_recovery.py::"
+        "tests/unit/partners/test_recovery_last.py::"
         "test_rows_that_are_for_others_to_look_after_are_no_trouble",
     ),
 )  # fmt: skip

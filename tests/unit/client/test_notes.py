@@ -280,7 +280,7 @@ CONDITIONS: dict[str, tuple[Seen, dict[str, str]]] = {
 def told(seen: Seen, face: str, capsys: pytest.CaptureFixture[str]) -> str:
     """What one face shows."""
     aside: Any = Awaited(seen)
-    page = environment()
+    page = environment(lambda: NOW)
     if face == "overview":
         numbers = asyncio.run(reading.numbers(aside, NOW))
         card = {"manager": "a", "where": "a", "name": "A", "away": "", "slow": "", "age_s": 0,

@@ -67,7 +67,7 @@ def test_a_body_is_shown_as_what_it_is(body: bytes, view: str) -> None:
 
 
 def test_templates_escape_everything_and_miss_nothing() -> None:
-    made = environment()
+    made = environment(lambda: 0)
     assert made.autoescape is True
     text = made.from_string("<a title='{{ x }}'>{{ x }}</a>").render(x="<script>'\"&")
     assert "<script>" not in text

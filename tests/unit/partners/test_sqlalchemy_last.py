@@ -17,7 +17,8 @@ from sqlalchemy.orm import scoped_session as scoped
 import onceq
 from onceq.errors import EnlistRefused, InDoubt, PartnerLost, PartnerRefused, RolledBack
 from onceq.partners.contract import Row
-from onceq.partners.finding import last_agent_for, partner_for
+from onceq.partners.drivers import last_agent_for
+from onceq.partners.finding import partner_for
 from onceq.partners.sqlalchemy import SQLAlchemyLast, SQLAlchemyPartner
 from onceq.partners.sqlite import SqliteLast
 

@@ -173,8 +173,8 @@ def _shift(
     except InsufficientResources as error:
         # It stays where it is. An abort, or a restart, does not fail for the lack of a subqueue.
         build.step.notice(
-            "messages stay, though their delivery attempts are used up", queue.title, queue=queue.title,
-            reason=error.text,
+            "messages stay, though their delivery attempts are used up", queue.title,
+            queue=queue.title, reason=error.text,
         )  # fmt: skip
         return False
     build.move(RangeChange(Op.SHIFT, queue.number, index, counter, 1, reason, to))

@@ -59,7 +59,7 @@ def test_the_console_has_it() -> None:
     told = asyncio.run(reading.peers(manager, FormValues({}), 0))
     told_plain: Any = plain(told)
     assert told_plain["peers"][0]["spoken_s"] == 90
-    page = environment().get_template("peers.html").render(
+    page = environment(lambda: 0).get_template("peers.html").render(
         told=told, watched=SimpleNamespace(key="a", title="A"), given={}, title="", managers=[],
         session=None, form_token="", notices=[], screens=[], screen="peers",
     )  # fmt: skip
