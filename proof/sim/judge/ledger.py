@@ -13,9 +13,8 @@ import struct
 from collections.abc import Callable
 
 from onceq.errors import OnceqError
-from onceq.model.doom import dooms
 from onceq.model.message import Properties
-from onceq.model.results import Outcome
+from onceq.model.results import Outcome, dooms
 from onceq.packet.decode import decode
 from proof.sim.base import marks
 from proof.sim.base.kernel import Kernel

@@ -41,7 +41,6 @@ from onceq.errors import (
     WrongQueueKind,
 )
 from onceq.model import requests
-from onceq.model.doom import dooms, send_failed
 from onceq.model.identity import TransactionId
 from onceq.model.lifetimes import check_lifetimes
 from onceq.model.limits import PACKET_BYTES_MAX
@@ -49,6 +48,7 @@ from onceq.model.message import PLAIN
 from onceq.model.record import MutableRecord, field
 from onceq.model.requests import SendItem
 from onceq.model.requests.transactions import AS_SET
+from onceq.model.results import dooms, send_failed
 from onceq.model.run import Run, largest_of
 from onceq.packet.batch import Batch
 

@@ -47,13 +47,12 @@ from onceq.errors import (
     TransactionOver,
 )
 from onceq.model import requests
-from onceq.model.doom import dooms
 from onceq.model.identity import TransactionId
 from onceq.model.limits import RECEIVE_BYTES, RECEIVE_MESSAGES_MAX
 from onceq.model.message import Message
 from onceq.model.record import MutableRecord
 from onceq.model.requests import PickBy, SendItem
-from onceq.model.results import Outcome, Sent
+from onceq.model.results import Outcome, Sent, dooms
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet.batch import Batch
 from onceq.packet.heads import Head

@@ -17,11 +17,11 @@ from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.errors import AccessDenied, OnceqError, SendFailed
 from onceq.hidden import quote_word
-from onceq.model.doom import dooms
 from onceq.model.identity import guid_text
 from onceq.model.patterns import ActorPattern, QueueName, QueuePattern
 from onceq.model.policy import Policy
 from onceq.model.requests import Commit, PrepareBranch, Promise, Request, Send
+from onceq.model.results import dooms
 from onceq.model.rights import Actor, ActorKind, Right
 
 

@@ -42,12 +42,12 @@ from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.errors import OnceqError, StorageReserve
 from onceq.model.classes import MessageClass
-from onceq.model.doom import dooms, send_failed
 from onceq.model.identity import NO_GUID
 from onceq.model.lifetimes import check_lifetimes
 from onceq.model.limits import REST_BYTES_MIN
 from onceq.model.message import PLAIN, Delivery, Journal, Properties
 from onceq.model.requests import SendItem
+from onceq.model.results import dooms, send_failed
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.settings import KEEP_ALWAYS, Settings
 from onceq.model.time import NEVER_S
