@@ -1,7 +1,7 @@
-"""The content of a directory as it is changed: one value in, another one out.
+"""Changes of a directory's content: one value in, another one out.
 
-Whoever keeps a directory reads its content, lets one of these make the next, and puts that in its
-place while nobody else can.
+The keeper of a directory reads its content, lets one of these functions make the next, and replaces
+the content while nobody else can.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from onceq.model.limits import DIRECTORY_ENTRIES_MAX
 
 
 def registered(now: Snapshot, computer: Computer, queues: Sequence[PublicQueue]) -> Snapshot:
-    """With a computer and all its public queues in place of what there is of them.
+    """Return a snapshot in which a computer and all its public queues replace its old entries.
 
     Raises:
         DirectoryError: Another queue manager has that name or one of the queues, or there are too
@@ -48,11 +48,11 @@ def registered(now: Snapshot, computer: Computer, queues: Sequence[PublicQueue])
 def relisted(
     now: Snapshot, after: DistributionList | None, before: DistributionList | None
 ) -> Snapshot:
-    """With a list in place of another.
+    """Return a snapshot with a list in place of another.
 
     Raises:
-        DirectoryError: The list is not (or no more) what ``before`` says; or a new one has the
-            name of one that is there.
+        DirectoryError: The list is not (or no more) equal to ``before``; or a new one has the name
+            of one that is there.
     """
     lists = dict(now.lists)
     if before is not None:
@@ -69,7 +69,7 @@ def relisted(
 
 
 def same(one: Snapshot, other: Snapshot) -> bool:
-    """Whether two snapshots say the same."""
+    """Return True if two snapshots have the same content."""
     return (
         sorted(one.computers, key=_name) == sorted(other.computers, key=_name)
         and dict(one.queues) == dict(other.queues)

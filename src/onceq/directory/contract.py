@@ -1,7 +1,7 @@
-"""What a queue manager needs of a directory, wherever that is kept (DL-14).
+"""The interface of a directory to a queue manager, wherever it is kept (DL-14).
 
-An LDAP directory has its place behind the same interface. Everything is asked in the thread that
-pumps, so that ``look`` has to be quick when nothing has changed.
+An LDAP directory has its place behind the same interface. All calls come in the thread that pumps,
+so ``look`` has to be quick when nothing has changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from onceq.model.shared_rights import Regrant
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a look at a directory showed.
+    """The result of a look at a directory.
 
     Attributes:
         snapshot: What it says; None: it was never read.
@@ -30,7 +30,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class SeenRights:
-    """What a look at the rights in a directory showed.
+    """The result of a look at the rights in a directory.
 
     Attributes:
         book: What it says; None: it has none, or they cannot be read.
@@ -42,17 +42,17 @@ class SeenRights:
 
 
 class Directory(Protocol):
-    """One directory, in the hands of one queue manager."""
+    """One directory, as one queue manager uses it."""
 
     @property
     def where(self) -> str:
-        """Which directory this is, for people."""
+        """Return the name of this directory, for people."""
 
     def look(self) -> Seen:
-        """What it says now; the same object as before where nothing has changed."""
+        """Return its current content; the same object as before where nothing has changed."""
 
     def register(self, computer: Computer, queues: Sequence[PublicQueue]) -> None:
-        """Put a computer and all its public queues in place of what there is of them.
+        """Replace the entries of a computer and all its public queues.
 
         Raises:
             DirectoryError: It could not be changed; nothing was.
@@ -62,14 +62,14 @@ class Directory(Protocol):
         """Put a list in place of another, add it (``before`` None), or drop it (``after`` None).
 
         Raises:
-            DirectoryError: Somebody else has changed it meanwhile, or it could not be written.
+            DirectoryError: It was changed meanwhile, or it could not be written.
         """
 
     def look_rights(self) -> SeenRights:
-        """What it says of rights now; the same object as before where nothing has changed."""
+        """Return its current rights; the same object as before where nothing has changed."""
 
     def put_rights(self, change: Regrant) -> None:
-        """Give or take rights, by ``model/shared_rights.py``.
+        """Grant or revoke rights, by ``model/shared_rights.py``.
 
         Raises:
             DirectoryError: It could not be changed; nothing was.

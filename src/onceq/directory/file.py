@@ -2,9 +2,9 @@
 
 The file is JSON, made to be read and, with care, changed by people; format in
 ``docs/reference/formats/directory.md``. It is never changed in place (``replacing.py``). The rights
-that stand in a directory have a file of their own beside it (``rights_file.py``).
+of a directory have a file of their own beside it (``rights_file.py``).
 
-What cannot be read leaves everybody with what they have read before, and offline (DL-14).
+If it cannot be read, all managers keep what they have read before, and are offline (DL-14).
 
 Upholds: I24 (a file has a limit, and so has each part of it).
 """
@@ -77,7 +77,7 @@ _decoder = msgspec.json.Decoder(_File)
 
 
 class FileDirectory:
-    """See ``Directory``. One file for any number of managers; each has an object of its own."""
+    """A ``Directory`` in one file for any number of managers; each has an object of its own."""
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
@@ -87,11 +87,12 @@ class FileDirectory:
 
     @property
     def where(self) -> str:
-        """The path of the file."""
+        """Return the path of the file."""
         return self.path
 
     def look(self) -> Seen:
-        """See Directory. The file is read again if its time, size or number has changed."""
+        """Return its current content; the file is read again if its time, size or number has
+        changed."""
         try:
             stamp = self._look()
         except FileNotFoundError:
@@ -123,24 +124,24 @@ class FileDirectory:
         return self._seen
 
     def register(self, computer: Computer, queues: Sequence[PublicQueue]) -> None:
-        """See Directory."""
+        """Replace the entries of a computer in the file."""
         with self._changing() as now:
             after = registered(now, computer, queues)
             if not same(now, after):
                 replace(self.path, dump(after))
 
     def put_list(self, after: DistributionList | None, before: DistributionList | None) -> None:
-        """See Directory."""
+        """Replace a list in the file."""
         with self._changing() as now:
             replace(self.path, dump(relisted(now, after, before)))
 
     def look_rights(self) -> SeenRights:
-        """See Directory. The file is read again if its time, size, number or mode has changed, or
-        the mode of its folder."""
+        """Return its current rights; the file is read again if its time, size, number or mode
+        has changed, or the mode of its folder."""
         return self._rights.look()
 
     def put_rights(self, change: Regrant) -> None:
-        """See Directory."""
+        """Grant or revoke rights in the file beside it."""
         self._rights.change(change)
 
     @contextmanager
@@ -178,7 +179,7 @@ def create(path: str) -> None:
 
 
 def dump(snapshot: Snapshot) -> bytes:
-    """A directory as the bytes of a file, in an order that depends on its content only."""
+    """Return a directory as the bytes of a file, in an order that depends on its content only."""
     computers = [
         _Computer(
             one.name, guid_text(one.guid) if one.guid != NO_GUID else "", list(one.addresses),
@@ -199,7 +200,7 @@ def dump(snapshot: Snapshot) -> bytes:
 
 
 def parse(raw: bytes, where: str = "the directory") -> Snapshot:
-    """The bytes of a file as a directory; every entry is checked.
+    """Parse the bytes of a file; every entry is checked.
 
     Raises:
         DirectoryError: They are not one; the text names the entry.

@@ -1,5 +1,5 @@
-"""A directory in memory, shared by the queue managers of one process; for tests, and for programs
-that have their own way of knowing who is where."""
+"""A directory in memory, shared by the queue managers of one process; for tests, and for
+programs that have their own way of knowing where each manager is."""
 
 from __future__ import annotations
 
@@ -15,47 +15,47 @@ from onceq.model.shared_rights import Regrant, regranted
 
 
 class MemoryDirectory:
-    """See ``Directory``. Every method may be called from any thread."""
+    """A ``Directory`` in memory. Every method may be called from any thread."""
 
     def __init__(self, snapshot: Snapshot | None = None) -> None:
         self.snapshot = snapshot if snapshot is not None else Snapshot()
-        """What it says."""
+        """Its content."""
         self._seen = Seen(self.snapshot)
         self._rights = SeenRights(None)
         self._lock = threading.Lock()
 
     @property
     def where(self) -> str:
-        """In memory."""
+        """Return a name that says: in memory."""
         return "in memory"
 
     def online(self, reachable: bool) -> None:
-        """Let it be out of reach, or within it again."""
+        """Make it unreachable, or reachable again."""
         with self._lock:
             trouble = "" if reachable else "out of reach"
             self._seen = Seen(None, trouble) if trouble else Seen(self.snapshot)
             self._rights = SeenRights(self._rights.book, trouble)
 
     def look(self) -> Seen:
-        """See Directory."""
+        """Return its current content."""
         return self._seen
 
     def register(self, computer: Computer, queues: Sequence[PublicQueue]) -> None:
-        """See Directory."""
+        """Replace the entries of a computer."""
         with self._lock:
             self._put(registered(self._known(), computer, queues))
 
     def put_list(self, after: DistributionList | None, before: DistributionList | None) -> None:
-        """See Directory."""
+        """Replace a list."""
         with self._lock:
             self._put(relisted(self._known(), after, before))
 
     def look_rights(self) -> SeenRights:
-        """See Directory."""
+        """Return its current rights."""
         return self._rights
 
     def put_rights(self, change: Regrant) -> None:
-        """See Directory."""
+        """Grant or revoke rights."""
         with self._lock:
             self._known()
             self._rights = SeenRights(regranted(self._rights.book or NO_RIGHTS, change))

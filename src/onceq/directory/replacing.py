@@ -1,8 +1,7 @@
 """Files that several processes read and change: never in place, one writer at a time.
 
-Whoever changes one holds the lock, reads what is there, writes all of it anew under another name,
-makes that durable and gives it the name. So a reader sees the one or the other, and a crash in
-between leaves the old one.
+A writer holds the lock, reads the file, writes all of it under another name, makes that durable and
+renames it. So a reader sees the old file or the new one, and a crash in between leaves the old one.
 
 Upholds: I24 (a file has a limit).
 """
@@ -17,12 +16,12 @@ from contextlib import contextmanager, suppress
 from onceq.errors import DirectoryError
 
 MODE = 0o664
-"""Of a file, less what the process withholds (umask): several accounts may share it by a group."""
+"""Mode of a file, less the umask of the process: several accounts may share it by a group."""
 
 
 @contextmanager
 def locked(path: str) -> Iterator[None]:
-    """Be the only one who changes the files of this name; raises OSError."""
+    """Hold the lock for changing the files of this name; raises OSError."""
     file = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o660)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -32,7 +31,7 @@ def locked(path: str) -> Iterator[None]:
 
 
 def read(path: str, bytes_max: int) -> bytes:
-    """All of a file; raises OSError, or DirectoryError if it is too long."""
+    """Return all of a file; raises OSError, or DirectoryError if it is too long."""
     with open(path, "rb") as file:
         raw = file.read(bytes_max + 1)
     if len(raw) > bytes_max:
@@ -41,11 +40,11 @@ def read(path: str, bytes_max: int) -> bytes:
 
 
 def replace(path: str, raw: bytes) -> None:
-    """Put a new file in place of the old one, whole, or leave the old one; raises OSError."""
+    """Replace a file whole, or leave the old one; raises OSError."""
     fresh = path + ".new"
     folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        # What a crash has left may be another account's.
+        # A file that a crash has left may be another account's.
         with suppress(FileNotFoundError):
             os.unlink(fresh)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -64,5 +63,5 @@ def replace(path: str, raw: bytes) -> None:
 
 
 def why(error: OSError) -> str:
-    """What the system says, for the end of a sentence."""
+    """Return the system's description of an error, for the end of a sentence."""
     return os.strerror(error.errno or 0).lower()

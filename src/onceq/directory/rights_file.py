@@ -1,12 +1,12 @@
 """The rights of a directory, in a file beside it: ``FILE.rights``.
 
 It is JSON, made to be read and, with care, changed by people; format in
-``docs/reference/formats/directory-rights.md``. It is written as the directory's own file is, under
-the same lock. A file of its own, because older versions refuse a directory with what they do not
-know.
+``docs/reference/formats/directory-rights.md``. It is written like the directory's own file, under
+the same lock. It is a file of its own, because older versions refuse a directory with unknown
+content.
 
-Whoever can change it gives rights at every queue manager that reads it. So one that everybody on
-the computer can change is not read.
+An account that can change it grants rights at every queue manager that reads it. So a file that
+everybody on the computer can change is not read.
 
 Upholds: I24 (a file has a limit, and so has each part of it), I28.
 """
@@ -53,7 +53,7 @@ _decoder = msgspec.json.Decoder(_File)
 
 
 class RightsFile:
-    """The rights beside one directory, in the hands of one queue manager."""
+    """The rights beside one directory, as one queue manager uses them."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -62,7 +62,7 @@ class RightsFile:
         self._seen: SeenRights | None = None
 
     def look(self) -> SeenRights:
-        """What it says now; the same object as before where nothing has changed."""
+        """Return its current content; the same object as before where nothing has changed."""
         try:
             found = os.stat(self.path)
             modes = self._modes()
@@ -87,7 +87,7 @@ class RightsFile:
         return self._seen
 
     def change(self, change: Regrant) -> None:
-        """Give or take rights in it.
+        """Grant or revoke rights in it.
 
         Raises:
             DirectoryError: It could not be changed; nothing was.
@@ -124,14 +124,14 @@ class RightsFile:
 
 
 def dump(book: SharedRights) -> bytes:
-    """A book as the bytes of a file."""
+    """Return a book as the bytes of a file."""
     grants = [_Grant(str(one.who), words_of(one.rights), str(one.pattern)) for one in book.grants]
     raw = msgspec.json.encode(_File(FORMAT, guid_text(book.id), book.number, grants))
     return msgspec.json.format(raw, indent=2) + b"\n"
 
 
 def parse(raw: bytes, where: str = "the file of rights") -> SharedRights:
-    """The bytes of a file as a book; every grant is checked. What a book may not give is in it.
+    """Parse the bytes of a file; every grant is checked. Grants that a book may not give are kept.
 
     Raises:
         DirectoryError: They are not one; the text names the grant.

@@ -1,4 +1,4 @@
-"""What is done to a data directory while nobody talks to its queue manager: make, run, back up,
+"""Operations on a data directory without a connection to its queue manager: make, run, back up,
 restore, check.
 
 The service and the store are imported where they are used: most commands and applications need
@@ -65,7 +65,7 @@ def init(
 
 
 def _toml(name: str, listen: str, client_listen: str, peers: Mapping[str, str]) -> str:
-    """A configuration file with what was asked for, and the rest as comments."""
+    """Return a configuration file with the given options, and the rest as comments."""
     lines = [
         "# Configuration of a onceq queue manager: docs/reference/configuration.md",
         f"name = {json.dumps(name)}",
@@ -109,7 +109,7 @@ def backup(
     """Make a backup of a queue manager that does not run.
 
     Args:
-        configuration: Copy ``onceq.toml``, too, in which passwords of databases may stand.
+        configuration: Copy ``onceq.toml``, too, which may contain passwords of databases.
 
     Raises:
         StoreLocked: It runs: connect to it instead.
@@ -153,28 +153,28 @@ def restore(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> RestoreReport:
-    """Make a data directory of a backup; no queue manager may run there.
+    """Make a data directory from a backup; no queue manager may run there.
 
-    With the same identity it *is* the queue manager that the backup is of, at an earlier time:
-    see to it that the original never starts again.
+    With the same identity it *is* the queue manager of the backup, at an earlier time: make sure
+    that the original never starts again.
 
     Args:
         backup: Directory that ``backup`` has made.
         to: The data directory.
         replace: A queue manager that is there may be replaced; its files are kept aside.
         new_identity: Make another queue manager of it, with a GUID of its own, that may live beside
-            the original: what waited for others is set aside.
+            the original: messages that waited for others are set aside.
         name: Its computer name (only with ``new_identity``); the same by default.
         trust: File with certificates, PEM, of queue managers or authorities: one of them must have
-            signed the backup. "": what the identity in the target believes.
-        unsigned: Take the backup whoever has made it: everybody who can write to it is believed.
-        dry_run: Compare every file with the manifest, look at the target, and change nothing.
-        progress: Called now and then with the bytes that are copied, and those of all.
+            signed the backup. "": those that the identity in the target trusts.
+        unsigned: Accept an unsigned backup: everybody who can write to it is trusted.
+        dry_run: Compare every file with the manifest, check the target, and change nothing.
+        progress: Called now and then with the bytes that are copied, and the total.
 
     Raises:
         NotABackup, NewerFormat: It is no backup, or one of a newer onceq.
         DamagedRecord: A file of it is damaged, and named.
-        UntrustedBackup: Nobody who is believed has signed it.
+        UntrustedBackup: It has no signature of a trusted signer.
         StoreExists: There is a queue manager in the target.
         StoreLocked: It runs.
         ConfigurationError: The target, the name or the certificates cannot be used.
@@ -196,7 +196,7 @@ def restore(
 
 
 def check(path: str) -> CheckReport:
-    """Read a whole store and say what is in it; ``problem`` is "" if nothing is wrong.
+    """Read a whole store and report on it; ``problem`` is "" if nothing is wrong.
 
     Raises:
         NotAStore, NewerFormat: It is no store, or one of a newer onceq.

@@ -1,14 +1,14 @@
 """A queue manager inside an application's process, used by many threads at once.
 
-No thread of its own stands between a caller and the disk. A caller puts its request into the
-inbox; whoever finds nobody pumping pumps for all (sync included, during which others add to the
-inbox), the others wait for their answers. So one thread pays for its own sync only, and sixteen
-threads share one. Connections and timers live on a background loop that goes through the same
-lock, and goes before the callers: a busy application must not starve its network. Who has pumped
-for others a few times hands that on to the loop, and goes home with its own answer.
+No thread of its own is between a caller and the disk. A caller puts its request into the inbox. A
+caller that finds no pump running pumps for all (sync included, during which others add to the
+inbox); the others wait for their answers. So one thread pays for its own sync only, and sixteen
+threads share one. Connections and timers live on a background loop that takes the same lock, and
+goes before the callers: a busy application must not starve its network. A caller that has pumped
+for others a few times hands that on to the loop, and returns with its own answer.
 
 If an exception is thrown into a pump from outside (Ctrl-C in just that moment), the manager stops
-as it would by a crash: what is on the disk is true, and it can be opened again.
+as it would by a crash: the disk is correct, and it can be opened again.
 """
 
 from __future__ import annotations
@@ -54,16 +54,17 @@ Callback = Callable[[object], None]
 ROUNDS = 2
 """Pumps that a caller makes one after another before the background loop takes over."""
 TOLD_S = 0.1
-"""After this time the background loop works off what somebody has told and nobody has pumped."""
+"""Seconds after which the background loop processes requests without an answer that no call has
+pumped."""
 LOCK_SLICE_S = 1.0
-"""Who waits for an answer looks so often whether a signal has come."""
+"""Interval at which a waiting caller checks for a signal."""
 NEVER_US = 1 << 62
 TICK_S_MAX = 3600.0
-"""Timers are looked at again after this time: a wall clock may have been set."""
+"""Seconds after which timers are checked again: a wall clock may have been set."""
 
 
 class EmbeddedHost:
-    """See the module. Every method may be called from any thread."""
+    """Runs one queue manager. Every method may be called from any thread."""
 
     clock_of: Callable[[], Clock] = SystemClock
 
@@ -75,12 +76,12 @@ class EmbeddedHost:
         directory: Directory | None = None,
         read: Callable[[], Configuration] | None = None,
     ) -> None:
-        """Start the manager that lives in a store.
+        """Start the manager in a store.
 
         Args:
             store: Open; belongs to the host if this returns, to the caller if it raises.
             directory: Of public queues and lists; None: the one of the configuration.
-            read: Gives the configuration as it is later, for a reload.
+            read: Reads the configuration later, for a reload.
 
         Raises:
             PortInUse, ConfigurationError, StorageFailure: It cannot start.
@@ -139,7 +140,7 @@ class EmbeddedHost:
         self._begin_works()
 
     def _begin_works(self) -> None:
-        """What goes on by itself."""
+        """Start the background work."""
         self._recovering.start(self.id)
         self._jobs = JobThread(self.call)
         self.engine.run_jobs = self._jobs.soon
@@ -162,25 +163,25 @@ class EmbeddedHost:
 
     @property
     def name(self) -> str:
-        """The manager's name."""
+        """Return the manager's name."""
         return self.engine.manager.identity.name
 
     @property
     def id(self) -> bytes:
-        """The manager's GUID."""
+        """Return the manager's GUID."""
         return self.engine.manager.identity.guid
 
     def now_s(self) -> int:
-        """Seconds since 1970 by the manager's clock."""
+        """Return the seconds since 1970 by the manager's clock."""
         return self._clock.read().wall_s
 
     # ---- requests -------------------------------------------------------------------------
 
     def submit(self, asked: Request | Inner, answer: Callback) -> int:
-        """Ask for something; ``answer`` is called with the result in whichever thread pumps.
+        """Submit a request; ``answer`` is called with the result in the thread that pumps.
 
         Returns:
-            The number of the request. The caller must see to pumping with ``pump``.
+            The number of the request. The caller must ensure a pump with ``pump``.
 
         Raises:
             OnceqError: The request is wrong, or the manager has stopped before (then it is the
@@ -196,14 +197,14 @@ class EmbeddedHost:
         self._answers[request] = answer
         self.engine.submit(asked)
         if self._failure is not None:
-            # It stopped meanwhile: whoever stopped it may not have seen this request any more.
+            # It stopped meanwhile: the stop may not have seen this request any more.
             self._fail_all()
         return request
 
     def tell(self, asked: Request) -> None:
-        """Ask for something whose answer nobody wants to hear; see ``submit``.
+        """Submit a request without an answer, under the conditions of ``submit``.
 
-        It is worked off with what is asked next. If nothing is, the background loop sees to it.
+        It is processed with the next request. If there is none, the background loop processes it.
         """
         if self._failure is not None:
             raise self._failure
@@ -214,7 +215,7 @@ class EmbeddedHost:
             self._network.in_loop(self._await_others)
 
     def call(self, asked: Request | Inner) -> object:
-        """Ask and wait for the answer; an OnceqError result is raised."""
+        """Submit a request and wait for the answer; an OnceqError result is raised."""
         slot = Slot()
         request = self.submit(asked, slot.put)
         try:
@@ -232,7 +233,7 @@ class EmbeddedHost:
         return result
 
     def cancel_waiting(self) -> None:
-        """End what this application waits for, in the middle of a call of this thread."""
+        """End this application's waits, in the middle of a call of this thread."""
         with contextlib.suppress(OnceqError):  # It has stopped: nobody waits any more.
             for request in list(self._answers):
                 self.submit(CancelReceive(request), nothing)
@@ -247,15 +248,15 @@ class EmbeddedHost:
                 log.exception("an answer could not be handed over; its asker may be gone")
                 with contextlib.suppress(RuntimeError):  # or a signal handler came in between
                     answer(result)
-            # Last: where something else ends the pump, its asker hears why the manager stops.
+            # Last: if another error ends the pump, its asker hears why the manager stops.
             self._answers.pop(request, None)
 
     # ---- pumping ----------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """See to it that what the caller has put into the inbox is worked off.
+        """Ensure that the caller's requests in the inbox are processed.
 
-        Either by this thread, or by another that is at it and will see what was added.
+        Either by this thread, or by another that pumps now and will see what was added.
         """
         inbox, more = self.engine.inbox, False
         for _ in range(ROUNDS):
@@ -263,7 +264,7 @@ class EmbeddedHost:
                 return
             pumping = self._pumping
             if not pumping.acquire(blocking=False):
-                return  # whoever pumps looks again after giving back the lock
+                return  # the thread that pumps checks again after giving back the lock
             try:
                 more = self._pump_locked()
             finally:
@@ -272,7 +273,7 @@ class EmbeddedHost:
             self._network.in_loop(self._go_on)
 
     def _pump_locked(self) -> bool:
-        """Pump; whether there was more to do by the end of it."""
+        """Pump; return whether there was more to do by the end of it."""
         engine = self.engine
         try:
             more = engine.pump()
@@ -286,9 +287,10 @@ class EmbeddedHost:
         return more
 
     def run(self, work: Callable[[], None]) -> None:
-        """See Gate: for the background loop. Callers who pump let it go before them."""
+        """Run ``work`` with the engine, for the background loop. Callers who pump let it go
+        before them."""
         if self._in_loop:
-            # What the engine has called in the middle of a pump of this thread: it has the lock.
+            # Called by the engine in the middle of a pump of this thread: it has the lock.
             self._loop.call_soon(self._network.use, None, work)
             return
         self._visitor, more = True, False
@@ -302,8 +304,8 @@ class EmbeddedHost:
                         self._network.say()
                     more = self._pump_locked()
                     if more:
-                        # Callers who came meanwhile rely on whoever pumps: they need not wait for
-                        # another turn of the loop.
+                        # Callers who came meanwhile rely on the thread that pumps: they need not
+                        # wait for another turn of the loop.
                         more = self._pump_locked()
         finally:
             self._in_loop = False
@@ -311,35 +313,35 @@ class EmbeddedHost:
                 self._loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        """In the loop: pump for whoever waits."""
+        """Pump, in the loop, for the callers that wait."""
         if self.engine.has_work:
             self._network.use(None, _nothing_to_do)
 
     def _await_others(self) -> None:
-        """In the loop: what was told may be pumped with something else for a while."""
+        """Wait for a while, in the loop: unanswered requests may be pumped with others."""
         self._loop.call_later(TOLD_S, self._work_off)
 
     def _work_off(self) -> None:
-        """In the loop: nobody is waited for any longer. (The mark goes first: what is told from
-        now on calls again.)"""
+        """Pump, in the loop, after that wait. (The mark goes first: requests from now on
+        schedule it again.)"""
         self._told = False
         self._go_on()
 
     def _background(self, work: Callable[[], T]) -> Future[T]:
-        """See Background."""
+        """Run ``work`` in the upkeep thread; a pump follows."""
         future = self._upkeep.submit(work)
 
         def done(_: Future[T]) -> None:
             # Later in any case: if the work is done already this is called at once, and the thread
             # that it is called in, maybe the loop's, holds the lock.
-            with contextlib.suppress(RuntimeError):  # the loop is over: who ended it has waited
+            with contextlib.suppress(RuntimeError):  # the loop is over; its closer has waited
                 self._loop.call_soon_threadsafe(self._look_after)
 
         future.add_done_callback(done)
         return future
 
     def _look_after(self) -> None:
-        """In the loop: something in the background is done."""
+        """Pump, in the loop, because something in the background is done."""
         if not self.engine.stopped:
             self._network.use(None, _nothing_to_do)
 
@@ -370,7 +372,7 @@ class EmbeddedHost:
     # ---- the end --------------------------------------------------------------------------
 
     def failed(self, error: BaseException) -> None:
-        """See Gate: nothing more can be trusted but the disk."""
+        """Stop because the engine failed: only the disk can be trusted now."""
         if self._failure is None:
             if isinstance(error, StorageFailure):
                 self._failure = error
@@ -390,10 +392,10 @@ class EmbeddedHost:
                     self._answer(request, self._failure)
 
     def close(self) -> None:
-        """Stop in order: what was asked is answered, then a checkpoint.
+        """Stop in order: requests are answered, then a checkpoint is made.
 
         Raises:
-            StorageFailure: The disk failed now; what was said before is true all the same.
+            StorageFailure: The disk failed now; everything said before is still true.
         """
         if isinstance(self._failure, WrongProcess):
             return
@@ -406,7 +408,7 @@ class EmbeddedHost:
                 return
             self._closed = True
             if self.engine.stopped:
-                # By a failure. What may still be done is to let the lock of the store go.
+                # By a failure. What may still be done is to release the lock of the store.
                 with contextlib.suppress(StorageFailure):
                     self.engine.store.close()
             else:
@@ -432,26 +434,26 @@ class EmbeddedHost:
         self._upkeep.shutdown()
 
     def forked(self) -> None:
-        """See Owned. The manager is the parent's: nothing is written, and its store and its
-        connections are let go of, so that they are free when the parent ends."""
+        """Release the manager after a fork: it is the parent's. Nothing is written, and its
+        store and its connections are released, so that they are free when the parent ends."""
         self.engine.stopped = self._closed = True
         self._pumping = threading.Lock()
         self._failure = WrongProcess(
             "this queue manager was opened before the process forked, and belongs to the parent; "
             "open it after the fork, or connect to a daemon"
         )
-        # What a call of this thread still writes, in whose middle the fork came, goes nowhere.
+        # If the fork came in the middle of a call of this thread, its further writes go nowhere.
         for number in self._store.descriptors() + self._network.descriptors():
             drop_descriptor(number)
         self._fail_all()
 
 
 def nothing(result: object) -> None:
-    """Nobody looks at this answer."""
+    """Ignore an answer."""
 
 
 def _nothing_to_do() -> None:
-    """Only the pump that follows matters."""
+    """Do nothing: only the pump that follows matters."""
 
 
 class Slot:
@@ -465,13 +467,13 @@ class Slot:
         self._result: object = None
 
     def put(self, result: object) -> None:
-        """It has come; the first one counts."""
+        """Set the answer; the first one counts."""
         if self._lock.locked():
             self._result = result
             self._lock.release()
 
     def take(self, seconds: float = math.inf) -> object:
-        """Wait for it; None if it does not come in time."""
+        """Wait for the answer; return None if it does not come in time."""
         # In slices: the main thread hears of a signal that came just before it began to wait.
         while not self._lock.acquire(timeout=LOCK_SLICE_S):
             seconds -= LOCK_SLICE_S

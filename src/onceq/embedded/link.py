@@ -12,11 +12,11 @@ from onceq.errors import OnceqError, ServiceNotAvailable, StorageFailure
 from onceq.model import requests
 
 CANCEL_S_MAX = 5.0
-"""A wait that was cancelled is answered long before."""
+"""Seconds; a wait that was cancelled is answered long before."""
 
 
 class _Shared:
-    """What both kinds have in common."""
+    """The common part of both kinds."""
 
     def __init__(self, host: EmbeddedHost) -> None:
         self._host = host
@@ -29,12 +29,12 @@ class _Shared:
         self.alive = True
 
     def _stopped(self, error: StorageFailure) -> ServiceNotAvailable:
-        """The manager had stopped before: a request has not reached it."""
+        """Return the error of a manager that had stopped before: a request has not reached it."""
         self.alive = False
         return ServiceNotAvailable(error.text)
 
     def _tell(self, request: Request) -> bool:
-        """Submit what nobody wants to hear an answer of; whether it is to be worked off now."""
+        """Submit a request without an answer; return whether it is to be processed now."""
         try:
             self._host.tell(request.asked)
         except StorageFailure as error:
@@ -45,8 +45,8 @@ class _Shared:
 
     @property
     def _awaited(self) -> bool:
-        """Whether a receive waits for a message. (One that is asked for now is behind what was
-        told, or whoever works it off looks again.)"""
+        """Return True if a receive waits for a message. (A receive submitted now is behind the
+        unanswered requests, or the thread that processes it checks again.)"""
         return bool(self._host.engine.manager.waiting)
 
     def _cancel(self, number: int) -> None:
@@ -60,19 +60,19 @@ class _Shared:
 
 
 class EmbeddedLink(_Shared):
-    """For threads."""
+    """The link for threads."""
 
     def look(self) -> bool:
-        """See Link."""
+        """Return whether the manager still runs."""
         return self.alive
 
     def interrupt(self) -> None:
-        """See Link."""
+        """End the waits of this application."""
         self.alive = False
         self._host.cancel_waiting()
 
     def call(self, request: Request) -> object:
-        """See Link."""
+        """Submit a request, and wait for its answer."""
         if not request.waits:
             if self._tell(request):
                 self._host.pump()
@@ -112,17 +112,17 @@ class EmbeddedLink(_Shared):
 
 
 class AsyncEmbeddedLink(_Shared):
-    """For tasks: the waiting is the loop's, the pumping a worker thread's."""
+    """The link for tasks: the loop waits, and a worker thread pumps."""
 
     def check_loop(self, *, leaving: bool = False) -> None:
-        """See AsyncAsking: each call waits in the loop that runs."""
+        """Accept any loop: each call waits in the loop that runs."""
 
     async def look(self) -> bool:
-        """See Link."""
+        """Return whether the manager still runs."""
         return self.alive
 
     async def call(self, request: Request) -> object:
-        """See Link."""
+        """Submit a request, and wait for its answer."""
         if not request.waits:
             if self._tell(request):
                 await in_thread(self._host.pump)
@@ -160,7 +160,8 @@ class AsyncEmbeddedLink(_Shared):
         asyncio.get_running_loop().run_in_executor(None, self._host.pump)
 
     async def _give_up(self, request: Request) -> None:
-        """See AsyncLink: what had been taken is kept before the cancelling is over."""
+        """End the wait of a cancelled call; messages that it has taken are kept before the
+        cancelling is over."""
         number, place = request.ticket
 
         def cancel() -> None:

@@ -1,7 +1,7 @@
-"""What the mapping files of a data directory say, and what they mean for one URL.
+"""The mapping files of a data directory, and their effect on one URL.
 
-Read from the disk as the queue manager reads them, also while it runs: it takes a changed file into
-use within a second.
+They are read from the disk like the queue manager reads them, also while it runs: it takes a
+changed file into use within a second.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from onceq.model.names import Kind, parse_format_name
 
 @dataclass(frozen=True, slots=True)
 class MappingSource:
-    """One place that mappings come from.
+    """One source of mappings.
 
     Attributes:
         name: Of the file.
         form: What it is for, in words; "" if it cannot be used.
-        mappings: What it says.
+        mappings: Its content.
         problem: Why it cannot be used; "" if it can.
     """
 
@@ -36,7 +36,7 @@ class MappingSource:
 
     @property
     def entries(self) -> int:
-        """How many, exceptions included."""
+        """Return the number of entries, exceptions included."""
         said = self.mappings
         return sum(map(len, (said.redirections, said.receipts, said.outbound, said.exceptions)))
 
@@ -48,7 +48,7 @@ class MappingReport:
     Attributes:
         folder: Where the files are.
         sources: The tables of the configuration, then each file.
-        unreached: Entries that never count, because one before them fits whatever they fit.
+        unreached: Entries that never count, because an earlier one fits every URL that they fit.
     """
 
     folder: str
@@ -57,13 +57,13 @@ class MappingReport:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What keeps the queue manager from using its files; empty if nothing does."""
+        """Return what keeps the queue manager from using its files; empty if nothing does."""
         return tuple(f"{one.name}: {one.problem}" for one in self.sources if one.problem)
 
 
 @dataclass(frozen=True, slots=True)
 class MappingExplanation:
-    """What becomes of a URL.
+    """The effect of the mappings on a URL.
 
     Attributes:
         url: As it was asked.
@@ -85,7 +85,7 @@ def check(path: str) -> MappingReport:
     """Read every mapping of a data directory.
 
     Raises:
-        NotAStore: No queue manager lives in the directory.
+        NotAStore: There is no queue manager in the directory.
         ConfigurationError: ``onceq.toml`` or the folder itself cannot be read.
     """
     _name_of(path)
@@ -100,7 +100,7 @@ def _unreached(sources: list[MappingSource], kind: str) -> list[str]:
     for source in sources:
         pairs: Pairs = getattr(source.mappings, kind)
         for given, _ in pairs:
-            # What a pattern fits is fitted by another if that one fits its beginning.
+            # A pattern's URLs all fit another pattern if that one fits its beginning.
             hider = next((one for one in before if fits((one,), given)), None)
             if hider is not None:
                 found.append(f"{source.name}: {given} never counts, {hider} stands before it")
@@ -109,10 +109,10 @@ def _unreached(sources: list[MappingSource], kind: str) -> list[str]:
 
 
 def explain(path: str, url: str) -> MappingExplanation:
-    """What a queue manager does with a URL, and which entry says so.
+    """Explain what a queue manager does with a URL, and which entry says so.
 
     Raises:
-        NotAStore: No queue manager lives in the directory.
+        NotAStore: There is no queue manager in the directory.
         ConfigurationError: It is no URL of a queue, or a file cannot be used.
     """
     try:
@@ -161,7 +161,8 @@ def _entry(report: MappingReport, kind: str, url: str) -> str:
 
 
 def _sources(path: str) -> tuple[str, list[MappingSource]]:
-    """The folder of mapping files of a data directory, and everything that maps addresses."""
+    """Return the folder of mapping files of a data directory, and everything that maps
+    addresses."""
     from onceq.service.config import load
     from onceq.service.mappings import folder_of, tables_of
 
@@ -179,7 +180,7 @@ def _sources(path: str) -> tuple[str, list[MappingSource]]:
 
 
 def _name_of(path: str) -> str:
-    """The computer name of the queue manager of a directory; raises NotAStore."""
+    """Return the computer name of the queue manager of a directory; raises NotAStore."""
     from onceq.store.files import RealFiles
     from onceq.store.identification import read_identification
 
@@ -187,7 +188,7 @@ def _name_of(path: str) -> str:
 
 
 def _names(path: str, sources: Sequence[MappingSource]) -> HttpNames:
-    """The addresses of the queue manager of a data directory, with these mappings."""
+    """Return the addresses of the queue manager of a data directory, with these mappings."""
     from onceq.service.config import load
     from onceq.service.web import names_of
 

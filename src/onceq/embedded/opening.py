@@ -1,6 +1,6 @@
 """``onceq.open``: a queue manager inside this process.
 
-What runs it is imported when one is opened: most applications only connect.
+Its code is imported when one is opened: most applications only connect.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def open(
 
     Args:
         path: Its data directory.
-        create: Make a new queue manager if the directory is not there, or empty. Without it that
-            is an error: a mistyped name would become another queue manager, without messages.
+        create: Make a new queue manager if the directory is not there, or empty. Without it that is
+            an error: a mistyped name would become another queue manager, without messages.
         name: Its computer name when it is made; the computer's by default.
         listen: "host:port" to accept other queue managers at; None: as ``onceq.toml`` says, or
             nowhere.
-        peers: Address book: computer name to "host:port", added to that of ``onceq.toml``.
+        peers: Address book: computer name to "host:port", added to the one in ``onceq.toml``.
         settings: ``onceq.Settings`` in place of those of ``onceq.toml``.
         directory: Where public queues and distribution lists are found: a file
             (``onceq.directory.create`` makes one), or any ``onceq.directory.Directory``; None: as

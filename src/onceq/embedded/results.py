@@ -1,4 +1,4 @@
-"""What is answered of a data directory: a queue manager that was made, and its identity."""
+"""Results of operations on a data directory: a new queue manager, and its identity."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Invitation:
     Attributes:
         code: Shown once, and kept nowhere.
         name: Whom it is for.
-        address: Where he asks, "host:port".
+        address: Where it asks, "host:port".
         expires: Until when it is good, in seconds since 1970.
     """
 
@@ -42,7 +42,7 @@ class Invitation:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Somebody whom an authority has signed for.
+    """A queue manager that an authority has signed for.
 
     Attributes:
         id, name: Its GUID, and the name that it was invited by.
@@ -73,7 +73,7 @@ class RemovedMember:
     Attributes:
         id, name: Its GUID, and its name; "": it had none here.
         at_s: Certificates made before do not count any more, in seconds since 1970.
-        told: Whether other members are told; else it holds at this queue manager alone.
+        told: Whether other members hear of it; else it holds at this queue manager alone.
     """
 
     id: str
@@ -84,23 +84,23 @@ class RemovedMember:
 
 @dataclass(frozen=True, slots=True)
 class ShownIdentity:
-    """By what a queue manager proves who it is.
+    """How a queue manager proves its identity.
 
     Attributes:
         name, id: Its computer name and its GUID.
         identity: There is one; if not, only ``plain_peers`` says more.
-        plain_peers: Addresses that are believed without proof.
-        certificate, authorities: Paths of its certificate and of whom it trusts.
+        plain_peers: Addresses that are trusted without proof.
+        certificate, authorities: Paths of its certificate and of the trusted ones.
         minimum: The lowest version of TLS that it speaks.
         ends: Until when the certificate is good, in seconds since 1970; 0 if it cannot be read.
         hosts: Names and addresses in the certificate.
         problem: Why it proves nothing; "" if it does.
-        signed_by: "itself", "others", or the "host:port" of the one who has signed.
+        signed_by: "itself", "others", or the "host:port" of the signer.
         fingerprint: Of its own authority (SHA-256); "" if it has none.
-        joined: Whom that has signed for, besides itself, also those that were removed.
+        joined: The members of that authority, besides itself, also those that were removed.
         invitations: Until when each open one is good, in seconds since 1970.
         rotation: How far another authority has taken the place of the one here: "begun", it is
-            believed; "signing", it signs, and the old one is still believed; "", there is one only.
+            trusted; "signing", it signs, and the old one is still trusted; "", there is one only.
     """
 
     name: str

@@ -1,9 +1,8 @@
 """``onceq tls rotate``: another authority takes the place of one, and no member is cut off.
 
-In three steps, each of which waits for all members. First the next authority is made, and members
-are told to believe both. Once all do, it signs: certificates that are made from then on are its
-own. Once all have one, the old one is not believed any more. A step that was cut short is ended by
-the next call.
+There are three steps, each of which waits for all members. First the next authority is made, and
+members are asked to trust both. Once all do, it signs all new certificates. Once all members have
+one, the old authority is not trusted any more. The next call completes an interrupted step.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from onceq.tls import acts, authority, folder, lineage
 _STEPS: Final = {
     "": "begun", "begun": "the next one signs", "signing": "the old one is forgotten",
 }  # fmt: skip
-"""What is done, by how far it is."""
+"""The description of each step, by the stage."""
 _LACK: Final = {
     "begun": "do not believe the next authority yet; each does once it has asked (at its start, "
     "and once a minute)",
@@ -47,7 +46,7 @@ def rotate(path: str, *, anyway: bool = False) -> ShownIdentity:
             "signed for it (onceq tls show)"
         )
     if here.has(folder.NEXT) and not here.has(folder.NEXT_KEY):
-        folder.rename(here.tls, folder.NEXT, folder.AUTHORITY)  # it was cut short there
+        folder.rename(here.tls, folder.NEXT, folder.AUTHORITY)  # it was interrupted there
     stage = trusting.stage(here.tls)
     if stage and not anyway:
         _check_behind(here, stage)
@@ -78,14 +77,14 @@ def _sign_by_next(here: trusting.Here) -> None:
 def _forget_old(here: trusting.Here) -> None:
     own = trusting.members_of(here).get(guid_text(here.identity.guid))
     if own is None or trusting.behind(here.tls, own):
-        trusting.sign_own(here, ())  # it was cut short before
+        trusting.sign_own(here, ())  # it was interrupted before
     old = lineage.split(folder.read(here.file(folder.OLD)).decode())
     lineage.believe(here.tls, [], old)
     folder.remove(here.tls, folder.OLD)
 
 
 def _check_behind(here: trusting.Here, stage: str) -> None:
-    """Raises ConfigurationError if members are not as far as the next step needs."""
+    """Raise ConfigurationError if members are not as far as the next step needs."""
     own = guid_text(here.identity.guid)
     late = [
         one.name

@@ -26,8 +26,8 @@ _ALLOWED = frozenset(
         PROMISED_FILE + ".new",
     )
 )  # fmt: skip
-"""Files that may stand in the directory of a queue manager that is to be made: one that was told
-something beforehand, and what a crash has left of another attempt."""
+"""Files that the directory of a new queue manager may contain: prepared ones, and what a crash
+has left of another attempt."""
 
 
 def start(
@@ -40,12 +40,13 @@ def start(
     settings: Settings | None,
     directory: str | Directory | None = None,
 ) -> EmbeddedHost:
-    """Open (or make) the data directory and start its manager; see ``onceq.open``."""
+    """Open (or make) the data directory and start its manager, with the arguments of
+    ``onceq.open``."""
     path = os.path.abspath(path)
     config.check_peers(peers or {})
 
     def read() -> Configuration:
-        """What the file says, and what stands in its place."""
+        """Return the configuration of the file, with the arguments that override it."""
         configured = os.path.exists(os.path.join(path, CONFIGURATION_FILE))
         said = config.load(path)
         if listen is not None or not configured:
@@ -69,7 +70,7 @@ def start(
 
 
 def _check_absent(path: str, *, create: bool) -> None:
-    """A queue manager may be made in a directory; raises NotAStore, which says what to do."""
+    """Raise NotAStore, which says what to do, unless a queue manager may be made in a directory."""
     there = os.listdir(path) if os.path.isdir(path) else None
     if there is not None and not _ALLOWED.issuperset(there):
         raise NotAStore(
@@ -85,7 +86,7 @@ def _check_absent(path: str, *, create: bool) -> None:
 
 
 def _near(path: str) -> str:
-    """The queue manager beside it whose name is most like this one, as a question."""
+    """Return a question about the neighbouring queue manager with the most similar name."""
     parent, name = os.path.split(path)
     beside = os.listdir(parent) if os.path.isdir(parent) else []
     managers = [one for one in beside if os.path.exists(os.path.join(parent, one, STORE_FILE))]

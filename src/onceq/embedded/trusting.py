@@ -1,8 +1,8 @@
-"""How two queue managers come to know each other: what ``onceq tls`` does to a data directory.
+"""How two queue managers come to trust each other: what ``onceq tls`` does to a data directory.
 
-The private key is made once and kept; a new certificate for it is put in the place of the old one
-in one step. So whatever is cut short leaves an identity that is whole, or none, and can be done
-again. What the queue manager that runs uses is read by ``onceq qm reload``, or at its next start.
+The private key is made once and kept; a new certificate for it replaces the old one in one step. So
+an interrupted command leaves an identity that is whole, or none, and can be repeated. A running
+queue manager reads the files by ``onceq qm reload``, or at its next start.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def invite(
 
     Raises:
         ConfigurationError: This queue manager has no authority of its own, or the time is wrong.
-        AccessDenied: A name is somebody else's.
+        AccessDenied: A name belongs to another member.
         InvalidParameter: That is no GUID.
     """
     here = here_of(path)
@@ -118,7 +118,7 @@ def invite(
     if guid:
         guid = guid_text(_guid(guid))
     members = members_of(here)
-    # Who has come by that name before may come again: it brings its GUID.
+    # A member that came by that name before may come again: it brings its GUID.
     same = next((one.id for one in members.values() if one.name.casefold() == name.casefold()), "")
     check_names((name, *hosts), guid or same, members.values())
     where = address or _reached_at(here)
@@ -136,7 +136,7 @@ def invite(
 
 
 def join(path: str, code: str, *, hosts: Sequence[str] = ()) -> ShownIdentity:
-    """Use an invitation: have a certificate signed where it was made.
+    """Use an invitation: get a certificate signed where it was made.
 
     Args:
         hosts: Further names and addresses of this computer; those that the invitation names count.
@@ -169,7 +169,8 @@ def join(path: str, code: str, *, hosts: Sequence[str] = ()) -> ShownIdentity:
 
 def remove(path: str, member: str) -> RemovedMember:
     """Remove a member: no certificate that it has counts any more, here and, once they have asked,
-    at all other members. What it has joined with does not let it back; another invitation does.
+    at all other members. The invitation with which it joined does not let it back; another one
+    does.
 
     Args:
         member: Its name, or its GUID; only a GUID where nobody has joined.
@@ -186,7 +187,7 @@ def remove(path: str, member: str) -> RemovedMember:
             f"{found.name} is this queue manager: another key for it is made where its folder "
             f"{here.tls} is moved away (onceq tls init, or onceq tls join)"
         )
-    # Behind what was signed in this second, and what was removed in it.
+    # Behind everything that was signed, and removed, in this second.
     known = read_removed(here.tls, HERE).get(found.id)
     if known is None or not found.at_s or not gone(found, {found.id: known}):
         after = max(found.at_s, known.at_s if known is not None else 0)
@@ -197,7 +198,7 @@ def remove(path: str, member: str) -> RemovedMember:
 
 
 def _member(members: Mapping[str, Member], called: str) -> Member:
-    """The member that somebody means; raises ConfigurationError."""
+    """Return the member that a name or GUID means; raises ConfigurationError."""
     named = [one for one in members.values() if one.name.casefold() == called.casefold()]
     if len(named) == 1:
         return named[0]
@@ -215,14 +216,14 @@ def _member(members: Mapping[str, Member], called: str) -> Member:
 
 
 def members_of(here: Here) -> dict[str, Member]:
-    """Those that were not removed."""
+    """Return the members that were not removed."""
     removals = read_removed(here.tls, HERE)
     found = read_members(here.tls)
     return {guid: one for guid, one in found.items() if not gone(one, removals)}
 
 
 def renew(path: str, *, hosts: Sequence[str] = ()) -> ShownIdentity:
-    """Have another certificate in the place of the one that is there.
+    """Replace the certificate by another one.
 
     Raises:
         ConfigurationError: There is none, or others have made it.
@@ -262,7 +263,7 @@ def renew(path: str, *, hosts: Sequence[str] = ()) -> ShownIdentity:
 
 
 def show(path: str) -> ShownIdentity:
-    """What there is: the certificate, who has signed it, whom the authority here has signed for.
+    """Return the identity: the certificate, its signer, and the members of the authority here.
 
     Raises:
         ConfigurationError, AccessDenied: The files cannot be used; the one is named.
@@ -298,15 +299,14 @@ def show(path: str) -> ShownIdentity:
 
 
 def stage(own: str) -> str:
-    """How far one authority has taken the place of another; "": none does."""
+    """Return how far one authority has taken the place of another; "" if none does."""
     if os.path.exists(os.path.join(own, folder.NEXT)):
         return "begun"
     return "signing" if os.path.exists(os.path.join(own, folder.OLD)) else ""
 
 
 def behind(own: str, member: Member) -> bool:
-    """Whether one authority cannot yet take the next step to the place of another, because of a
-    member."""
+    """Return True if a member keeps one authority from the next step to the place of another."""
     if os.path.exists(os.path.join(own, folder.NEXT)):
         (wanted,) = lineage.split(folder.read(os.path.join(own, folder.NEXT)).decode())
         return wanted not in member.believes
@@ -315,7 +315,7 @@ def behind(own: str, member: Member) -> bool:
 
 
 def _joined(here: Here) -> tuple[Joined, ...]:
-    """Whom the authority here has signed for, and whom it has removed."""
+    """Return the members that the authority here has signed for, and those that it has removed."""
     removals = read_removed(here.tls, HERE)
     members = read_members(here.tls)
     unknown = [Member(one.id, one.name) for one in removals.values() if one.id not in members]
@@ -342,7 +342,7 @@ def here_of(path: str) -> Here:
 
 
 def check_ours(here: Here) -> None:
-    """Raises ConfigurationError where others make the certificates, or the library is missing."""
+    """Raise ConfigurationError where others make the certificates, or the library is missing."""
     authority.need()
     if here.configuration.tls_certificate:
         raise ConfigurationError(
@@ -353,7 +353,7 @@ def check_ours(here: Here) -> None:
 
 
 def _guid(text: str) -> bytes:
-    """A GUID that somebody has written; raises InvalidParameter."""
+    """Parse a GUID; raises InvalidParameter."""
     try:
         return guid_bytes(text)
     except ValueError:
@@ -363,7 +363,7 @@ def _guid(text: str) -> bytes:
 
 
 def _key(here: Here) -> bytes:
-    """The private key, made where there is none."""
+    """Return the private key, made where there is none."""
     if not here.has(folder.KEY):
         folder.write(here.file(folder.KEY), authority.make_key())
     return folder.read(here.file(folder.KEY))
@@ -374,12 +374,12 @@ def _who(here: Here) -> tuple[bytes, str]:
 
 
 def sign_own(here: Here, hosts: Sequence[str]) -> None:
-    """Sign for the one whose authority it is."""
+    """Sign for the queue manager of the authority itself."""
     guid, members = guid_text(here.identity.guid), read_members(here.tls)
     check_names((host for host in hosts if not is_loopback(host)), guid, members.values())
     before = members[guid].hosts if guid in members else ()
-    # What every computer calls itself stands there only where it was asked for: who has this key
-    # can sign for any name.
+    # What every computer calls itself is included only on request: an owner of this key can sign
+    # for any name.
     earlier = guid in members and not members[guid].serial
     kept = [host for host in before if not (earlier and is_loopback(host))]
     names = _hosts(here, [*kept, *hosts])
@@ -399,8 +399,8 @@ def sign_own(here: Here, hosts: Sequence[str]) -> None:
 
 
 def _hosts(here: Here, more: Sequence[str]) -> list[str]:
-    """Names and addresses by which this computer may be reached from others, each once; behind
-    them those that were asked for."""
+    """Return names and addresses by which others may reach this computer, each once; behind them
+    the requested ones."""
     names = [here.identity.name, socket.gethostname(), *here.configuration.addresses]
     for where in (here.configuration.listen, here.configuration.client_listen):
         host = where.rpartition(":")[0].strip("[]")
@@ -412,7 +412,7 @@ def _hosts(here: Here, more: Sequence[str]) -> list[str]:
 
 
 def _reached_at(here: Here) -> str:
-    """The address by which others reach this queue manager, as far as that can be known."""
+    """Return the address by which others reach this queue manager, as far as that is known."""
     from onceq.service.config import PORT_FILE, split_address
 
     where = here.configuration.listen

@@ -1,6 +1,6 @@
-"""What the files of a history contain: the events, the columns, and how files are called.
+"""The content of a history's files: the events, the columns, and the names of files.
 
-Needs nothing but the standard library, so that the documentation can be compared with it.
+It needs nothing but the standard library, so that the documentation can be compared with it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ EVENTS: Final = {
     "act": "somebody did an act of administration, or was refused one for want of a right; it is "
     "about no message: see `act` to `since`",
 }
-"""Every event and what it says. The observed ones are not derived from the log: those of the last
+"""Every event and its meaning. The observed ones are not derived from the log: those of the last
 minutes before a crash may be missing."""
 
 COLUMNS: Final = {
@@ -102,30 +102,30 @@ COLUMNS: Final = {
 ACT: Final = "act"
 """Event, and column of its number."""
 ACT_COLUMNS: Final = (ACT, "actor", "address", "action", "about", "result", "since")
-"""What rows say of an act, and no other row does."""
+"""Columns that rows of an act have, and no other row does."""
 ADDED: Final = frozenset(("bodyCrc", "reader", *ACT_COLUMNS))
 """Columns that files of earlier versions do not have; there each of them is null."""
 
 STARTS: Final = "starts"
-"""Field of the metadata with the starts in the part that a file tells; files of earlier versions
-lack it."""
+"""Field of the metadata with the starts in the part that a file covers; files of earlier
+versions lack it."""
 
 ACTS: Final = "acts"
-"""Field of the metadata with the number of the last act up to the end of the file; files of earlier
-versions lack it."""
+"""Field of the metadata with the number of the last act up to the end of the file; files of
+earlier versions lack it."""
 
 _NAME: Final = re.compile(r"l([0-9]{4,})-([0-9a-f]{16})-([0-9a-f]{16})(?:-([0-9]+))?\.parquet")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """The part of a log that one file tells.
+    """The part of a log that one file covers.
 
     Attributes:
         life: Rises when a log goes on before the end of its history (a restored backup).
         start, end: Log positions; every record from ``start`` on that begins before ``end``.
-        part: 0; or the number of a file of what was seen while the log stood still at ``end``,
-            which is ``start`` as well.
+        part: 0; or the number of a file of observations made while the log was at ``end``, which is
+            ``start`` as well.
     """
 
     life: int
@@ -135,7 +135,7 @@ class Span:
 
     @property
     def name(self) -> str:
-        """Name of its file."""
+        """Return the name of its file."""
         part = f"-{self.part}" if self.part else ""
         return f"l{self.life:04}-{self.start:016x}-{self.end:016x}{part}.parquet"
 
@@ -145,10 +145,10 @@ class Start:
     """A queue manager was started: a life began.
 
     Attributes:
-        position: Place of its record in the log; 0: the first start of a store.
+        position: Position of its record in the log; 0: the first start of a store.
         at_us: When, in microseconds since 1970 by its clock.
-        orderly: Whether the life before had closed the store in order; None: nobody knows, or
-            there was none.
+        orderly: Whether the life before had closed the store in order; None: unknown, or there was
+            none.
     """
 
     position: int
@@ -156,18 +156,18 @@ class Start:
     orderly: bool | None
 
     def plain(self) -> dict[str, Any]:
-        """As a file has it."""
+        """Return it in the form of a file."""
         return {"position": self.position, "at": self.at_us, "orderly": self.orderly}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> Start:
-        """From a file; raises KeyError."""
+        """Read it from a file; raises KeyError."""
         return cls(plain["position"], plain["at"], plain["orderly"])
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """An act of administration, as a row tells it; names are those of ``ACT_COLUMNS``."""
+    """An act of administration in a row; names are those of ``ACT_COLUMNS``."""
 
     act: int
     actor: str
@@ -179,7 +179,7 @@ class Act:
 
 
 def span_of(name: str) -> Span | None:
-    """The span that a file name says; None if it is no file of a history."""
+    """Return the span that a file name says; None if it is no file of a history."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None

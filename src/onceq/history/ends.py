@@ -1,4 +1,4 @@
-"""What becomes of messages that leave a queue: the event, its class, and who has read them."""
+"""The end of messages that leave a queue: the event, its class, and their reader."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ENDS: Final[dict[int, str]] = {
 
 
 def became(queue: AnyQueue, move: RangeChange) -> tuple[str, int | None]:
-    """The event that a move is, and its class."""
+    """Return the event of a move, and its class."""
     reason = move.reason
     if isinstance(queue, OutgoingQueue):
         if move.op in (Op.RELEASE, Op.AWAIT):
@@ -47,7 +47,7 @@ def became(queue: AnyQueue, move: RangeChange) -> tuple[str, int | None]:
 
 
 def reader_of(change: Change, queue: int, last: int) -> str | None:
-    """Who has read a range that a change removes; None where it does not say so.
+    """Return the reader of a range that a change removes; None where it does not say.
 
     Args:
         last: Lookup identifier of the last of the range.

@@ -27,12 +27,13 @@ SCHEMA: Final = pa.schema([pa.field(name, _ARROW[kind]) for name, (kind, _) in C
 
 
 SUMMED: Final = frozenset(("committed", "accepted", "received"))
-"""Events whose rows tell the sum of the body."""
+"""Events whose rows have the sum of the body."""
 
 
 @dataclass(slots=True)
 class Place:
-    """A range in one lane of a queue: number, lane and first counter; what it is and its name."""
+    """A range in one lane of a queue: number, lane and first counter; the queue's kind and its
+    name."""
 
     number: int
     lane: int
@@ -42,14 +43,14 @@ class Place:
 
     @property
     def lookup(self) -> int:
-        """Lookup identifier of the first, as a signed number of 64 bits."""
+        """Return the lookup identifier of the first, as a signed number of 64 bits."""
         value = lookup_id(self.lane, self.first)
         return value - (1 << 64) if value >> 63 else value
 
 
 @dataclass(slots=True)
 class Event:
-    """The same thing happened to ``count`` consecutive messages.
+    """The same event of ``count`` consecutive messages.
 
     Attributes:
         heads: Of the packets; None where only stream and number are known.
@@ -79,9 +80,9 @@ class Event:
     """Dead letter and journal copy, as the sender asked."""
     observed: bool = False
     transactional: bool = True
-    """Where there are no heads."""
+    """Whether the messages are transactional, where there are no heads."""
     reader: str | None = None
-    """Who has read it, as far as the record says so."""
+    """The reader, as far as the record names it."""
     act: Act | None = None
     """The act of administration that this is, and no message."""
 
@@ -97,13 +98,13 @@ class Rows:
     starts: list[Start] = field(default_factory=list)
 
     def add(self, event: Event) -> None:
-        """One more."""
+        """Add an event."""
         if event.count:
             self.events.append(event)
             self.count += event.count
 
     def table(self) -> pa.Table:
-        """Everything as rows, in order."""
+        """Return everything as rows, in order."""
         made = _columns(self.events)
         columns = {
             "manager": _same(self.manager, self.count),
@@ -181,7 +182,7 @@ def _columns(events: list[Event]) -> dict[str, pa.Array]:
 
 
 def _acts(events: list[Event], counts: Array) -> dict[str, pa.Array]:
-    """What rows say of acts; mostly there are none."""
+    """Return the columns of acts; mostly there are none."""
     acts = [e.act for e in events]
     if not any(acts):
         rows = int(counts.sum())
@@ -199,7 +200,7 @@ _NOWHERE: Final = Place(0, 0, 0)
 
 
 def _without(event: Event) -> Heads:
-    """What is known of messages whose packets are not at hand."""
+    """Return what is known of messages whose packets are not at hand."""
     heads = nothing(event.count)
     heads.source[:] = np.frombuffer(event.source, "u1")
     heads.ordered[:] = event.transactional
@@ -212,7 +213,7 @@ def _without(event: Event) -> Heads:
 
 
 def _classes(events: list[Event], counts: Array) -> Array:
-    """Class of each row; -1 where there is none."""
+    """Return the class of each row; -1 where there is none."""
     parts = [
         np.full(e.count, -1, "i8") if e.kind is None else np.broadcast_to(e.kind, e.count)
         for e in events
@@ -221,7 +222,7 @@ def _classes(events: list[Event], counts: Array) -> Array:
 
 
 def _words(values: list[str | None], counts: Array) -> pa.Array:
-    """Few different texts, repeated."""
+    """Return few different texts, repeated."""
     known: dict[str, int] = {}
     places = [-1 if value is None else known.setdefault(value, len(known)) for value in values]
     index: Array = np.repeat(np.array(places, "i4"), counts)

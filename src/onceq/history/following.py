@@ -1,8 +1,8 @@
-"""The rows of a history as they come: files that were there, and those that appear.
+"""The rows of a history as they come: files that exist, and those that appear.
 
-Files are whole or not there, are never changed, and are called after the part of the log that they
-tell; so whoever remembers the last one that he has read misses none and reads none twice. The
-oldest go first (``history_bytes_max``): one that goes meanwhile is passed over, and said.
+Files are whole or not there, and are never changed. Their names give the part of the log that they
+cover, so a reader that remembers its last file misses none and reads none twice. The oldest go
+first (``history_bytes_max``): a file that goes meanwhile is skipped, and reported.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Following:
     Args:
         folder: Of its files.
         wanted: Which rows.
-        gone: Told the name of a file that had gone before it was read.
+        gone: Called with the name of a file that had gone before it was read.
     """
 
     def __init__(
@@ -39,10 +39,10 @@ class Following:
         self._read: Span | None = None
 
     def last(self, count: int) -> list[Row]:
-        """The last rows of what is there; ``new`` goes on behind them.
+        """Return the last existing rows; ``new`` goes on behind them.
 
         Args:
-            count: At most so many; 0: none.
+            count: Largest number of rows; 0: none.
         """
         spans = self._spans()
         if spans:
@@ -56,7 +56,7 @@ class Following:
         return list(found)
 
     def new(self) -> Iterator[Row]:
-        """What has come since; raises ConfigurationError for a file that is damaged inside."""
+        """Yield the rows since; raises ConfigurationError for a file that is damaged inside."""
         for span in self._spans():
             if self._read is None or span > self._read:
                 yield from self._rows(span)

@@ -1,7 +1,7 @@
 """The fixed fields of many packets at once, as numpy columns, and the CRC-32 of each body.
 
-Packets of one batch have the same names and so the same offsets. One of them is looked at with
-care; whatever has the same bytes up to its TransactionHeader is read by the same offsets. Packets
+Packets of one batch have the same names and so the same offsets. One of them is parsed with care;
+every packet with the same bytes up to its TransactionHeader is read by the same offsets. Packets
 that come one by one are cut to their headers (``Cut``) and read together later: numpy is worth its
 cost for many only.
 """
@@ -22,13 +22,13 @@ from onceq.store.checksum import crc32
 Array = Any
 """A numpy array; the library is an extra, so its types are not checked here."""
 SHAPES_MAX: Final = 64
-"""Forms of packets that are looked for together; the others are read one by one."""
+"""Forms of packets that are searched for together; the others are read one by one."""
 FEW: Final = 8
 """Packets that are not worth an array of their own."""
 HEAD_BYTES: Final = 4_096
-"""Of a large packet: enough for its names and headers up to the label in all but odd cases."""
+"""Bytes read of a large packet: its names and headers up to the label, in all but odd cases."""
 UNSUMMED: Final = -1
-"""In place of the CRC of a body that was not read."""
+"""Replaces the CRC of a body that was not read."""
 _ORDER: Final = np.dtype(
     [("flags", "<u4"), ("stream", "<u8"), ("number", "<u4"), ("previous", "<u4")]
 )
@@ -74,7 +74,7 @@ class Cut:
 
 
 def cut(data: Buffer, sizes: Sequence[int]) -> Cut:
-    """Packets that lie one after another in ``data``."""
+    """Cut the packets that lie one after another in ``data`` to their headers."""
     pieces, crcs, start = [], [], 0
     view = memoryview(data)
     for size in sizes:
@@ -86,7 +86,8 @@ def cut(data: Buffer, sizes: Sequence[int]) -> Cut:
 
 
 def _crc(view: memoryview, properties: int, end: int) -> int:
-    """Of the body behind the properties that begin there; UNSUMMED if it is not all there."""
+    """Return the CRC of the body behind the properties that begin there; UNSUMMED if it is not
+    all there."""
     if properties + at.PROPERTIES_HEADER > len(view):
         return UNSUMMED
     (size,) = at.U32.unpack_from(view, properties + at.OFF_BODY_SIZE)
@@ -99,7 +100,7 @@ def _crc(view: memoryview, properties: int, end: int) -> int:
 
 
 def together(parts: Sequence[Heads | Cut]) -> Heads:
-    """All of them as one, in order."""
+    """Return all of them as one, in order."""
     counts = [len(part) for part in parts]
     whole = nothing(sum(counts))
     pieces: list[bytes] = []
@@ -128,7 +129,7 @@ def together(parts: Sequence[Heads | Cut]) -> Heads:
 
 
 def nothing(count: int) -> Heads:
-    """Of messages whose packets cannot be read."""
+    """Return the heads of messages whose packets cannot be read."""
     return Heads(
         np.zeros((count, 16), "u1"), np.zeros(count, "<u4"), np.zeros(count, "<u4"),
         np.zeros(count, "<u4"), np.zeros(count, "<u8"), np.zeros(count, "<u4"),
@@ -138,7 +139,7 @@ def nothing(count: int) -> Heads:
 
 
 def heads_of(data: Buffer, starts: Array, sizes: Array, *, bodies: bool = False) -> Heads:
-    """The heads of packets that begin at ``starts`` in ``data``; they were checked before.
+    """Return the heads of packets that begin at ``starts`` in ``data``; they were checked before.
 
     Args:
         sizes: Bytes of each whole packet, which may be more than ``data`` has of it.
@@ -186,7 +187,7 @@ def _fill(found: Heads, raw: Array, starts: Array, into: Array, tx: int, propert
 
 
 def _crcs(data: Buffer, raw: Array, starts: Array, properties: int, sizes: Array) -> list[int]:
-    """Of the bodies of packets of one form."""
+    """Return the CRCs of the bodies of packets of one form."""
     own = _rows(raw, starts, properties, properties + at.PROPERTIES_HEADER)
     label = 2 * own[:, at.PROP_LABEL_CHARS].astype("i8")
     size = _column(own, at.OFF_BODY_SIZE, "<u4").astype("i8")
@@ -201,8 +202,8 @@ def _crcs(data: Buffer, raw: Array, starts: Array, properties: int, sizes: Array
 
 
 def _rows(raw: Array, starts: Array, first: int, end: int) -> Array:
-    """Bytes ``first`` to ``end`` of each packet; what would lie behind the data is its last byte
-    (a packet of another form is shorter; its bytes then count for nothing)."""
+    """Return bytes ``first`` to ``end`` of each packet; bytes behind the data are replaced by
+    its last byte (a packet of another form is shorter; its bytes then count for nothing)."""
     places = starts[:, None] + np.arange(first, end)[None, :]
     return np.ascontiguousarray(raw[np.minimum(places, len(raw) - 1)])
 

@@ -1,15 +1,15 @@
 """The files of a history: written one after another, each whole or not there, the oldest removed.
 
-A file tells one part of the log, and its name says which. It is written under another name,
-synced, renamed, and the directory synced; so after a crash the history goes on behind the last
-whole file, and each record is told exactly once. What was seen while the log stood still has a
-file of its own, numbered at that position.
+A file covers one part of the log, and its name says which. It is written under another name,
+synced, renamed, and the directory synced. So after a crash the history goes on behind the last
+whole file, and each record is in it exactly once. Observations made while the log did not grow have
+a file of their own, numbered at that position.
 
-A part that cannot be written now (a full disk) waits in memory, with all that come after it, and
-until it is written or a checkpoint covers it, the log stays that it would be told from again after
-a crash. A history never stops its manager, though: a checkpoint does not wait for it. So a part is
+A part that cannot be written now (a full disk) waits in memory, with all that come after it. Until
+it is written or a checkpoint covers it, the log from which it would be made again after a crash
+stays. A history never stops its manager, though: a checkpoint does not wait for it. So a part is
 missing if the process ends between such a checkpoint and the next good write, if too much waits, or
-if it was never projected (the setting was off). It is missing between two names: whoever reads the
+if it was never projected (the setting was off). It is missing between two names: a reader of the
 history sees that, and the manager's own log says so.
 
 Upholds: each record once, in files that survive power cuts; the bound on their size.
@@ -52,17 +52,17 @@ class Log(Protocol):
 
     @property
     def recovered(self) -> Recovered:
-        """What was found when it was opened."""
+        """Return what was found when it was opened."""
 
     @property
     def position(self) -> int:
-        """Where it ends."""
+        """Return where it ends."""
 
     def replay(self, start: int, end: int) -> Iterator[Replayed]:
-        """Its records between two positions."""
+        """Yield its records between two positions."""
 
     def read(self, address: int, size: int) -> Buffer:
-        """Bytes of a message."""
+        """Return the bytes of a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +75,14 @@ class _Part:
 
 
 class Keeper:
-    """See the module. ``mark`` and ``observe`` are the owner's; ``project`` may run in another
-    thread, and nothing else but these two meanwhile."""
+    """Keeps the history of one manager. The owner calls ``mark`` and ``observe``; ``project``
+    may run in another thread, and only these two may be called meanwhile."""
 
     def __init__(
         self, store: Log, files: Files, path: str, identity: Identity, settings: Settings,
         *, rows_max: int = HISTORY_ROWS_MAX,
     ) -> None:  # fmt: skip
-        """Look at what is there; nothing is read from the log yet.
+        """Find the existing files; nothing is read from the log yet.
 
         Args:
             path: The data directory of the manager.
@@ -113,16 +113,17 @@ class Keeper:
 
     @property
     def position(self) -> int:
-        """Everything before it is in a file, or told as missing."""
+        """Return the position before which everything is in a file, or reported as missing."""
         return self._unwritten[0].span.start if self._unwritten else self._projected
 
     @property
     def notes(self) -> int:
-        """How many things wait in memory although the log may have nothing more to tell."""
+        """Return the number of events in memory, which wait even if the log has nothing more to
+        report."""
         return len(self._observed) + len(self._unwritten)
 
     def _found(self) -> dict[Span, int]:
-        """The whole files and their sizes; what was never finished is removed."""
+        """Return the whole files and their sizes; unfinished ones are removed."""
         found = {}
         for name in self._files.names(self._folder):
             path = os.path.join(self._folder, name)
@@ -140,30 +141,32 @@ class Keeper:
     # ---- the owner's ------------------------------------------------------------------------
 
     def mark(self, position: int, wall_us: int) -> None:
-        """Everything before a position had happened at that time."""
+        """Note that everything before a position had happened at that time."""
         self._marks.append((position, wall_us))
 
     def observe(self, position: int, wall_us: int, what: Observed) -> None:
-        """Something happened without a record, when the log was there."""
+        """Note an event without a record, at this position of the log."""
         if self._projected != NEVER:
             self._observed.append((position, wall_us, what))
 
     def covered(self, position: int) -> None:
-        """A checkpoint is in force: after a crash nothing before it can be told any more."""
+        """Note that a checkpoint is in force: after a crash nothing before it can be recovered
+        any more."""
         self._covered = position
 
     def needs(self, base: int, end: int) -> bool:
-        """Whether a part of the log holds messages that the history may have to look at yet."""
+        """Return True if a part of the log holds messages that the history may still have to
+        read."""
         if self._projected == NEVER:
             return False
         if self._projected > max(self._filed, self._covered):
-            return True  # after a crash it is all told again
+            return True  # after a crash it is all projected again
         return self._projector is None or self._projector.state.space.live_bytes(base, end) > 0
 
     # ---- in the background --------------------------------------------------------------------
 
     def project(self, upto: int, wall_us: int) -> None:
-        """Tell every record before a position, which is durable.
+        """Project every record before a position, which is durable.
 
         Args:
             wall_us: The time now: nothing that the files lack had happened by then.
@@ -196,7 +199,7 @@ class Keeper:
         self._write(rows, start, upto, wall_us)
 
     def _restored(self) -> Projector:
-        """A state as it was where the history goes on."""
+        """Return the state at the position where the history goes on."""
         projector = Projector(self._identity, self._store.read)
         found = self._store.recovered
         projector.restore(found.checkpoint)
@@ -208,7 +211,7 @@ class Keeper:
         return Rows(self._identity.name, self._identity.guid)
 
     def _time_of(self, position: int) -> int:
-        """When a record became durable; 0 if that is not known."""
+        """Return when a record became durable; 0 if that is not known."""
         marks = self._marks
         while marks and marks[0][0] <= position:
             marks.popleft()
@@ -241,7 +244,7 @@ class Keeper:
             _missing("too much waits for a disk that fails", part.span.start, part.span.end)
 
     def _span(self, start: int, end: int) -> Span:
-        """A name that no file and no part has."""
+        """Return a name that no file and no part has."""
         if start < end:
             return Span(self._life, start, end)
         taken = [*self._sizes, *(part.span for part in self._unwritten)]
@@ -265,9 +268,9 @@ class Keeper:
             self._unwritten.popleft()
 
     def _place(self, part: _Part) -> None:
-        """A file that is whole and durable under its name; raises StorageFailure.
+        """Write a file that is whole and durable under its name; raises StorageFailure.
 
-        Tried again it does all of it anew: a sync that failed once covers nothing later.
+        A retry repeats all of it: a sync that failed once covers nothing later.
         """
         path = os.path.join(self._folder, part.span.name)
         self._make_room(len(part.data))
@@ -316,5 +319,5 @@ def _missing(reason: str, start: int, end: int) -> None:
 
 
 def keeper(store: Any, files: Files, path: str, identity: Identity, settings: Settings) -> Keeper:
-    """What ``service.history`` loads by name."""
+    """Return the keeper; ``service.history`` loads this function by name."""
     return Keeper(store, files, path, identity, settings)

@@ -1,9 +1,9 @@
-"""From the records of a log to the rows of a history.
+"""Turn the records of a log into the rows of a history.
 
-A second ``State`` follows the log: each record is looked at before it is applied, so that what it
-means is known (which queue has a number, where a dead letter will stand), and is then applied as
-at a recovery. Nothing here was ever only in memory, so the rows are true whatever crashed, and
-the same log gives the same rows.
+A second ``State`` follows the log. Each record is read before it is applied, so that its meaning is
+known (which queue has a number, where a dead letter will be), and is then applied as at a recovery.
+Nothing here was ever only in memory, so the rows are true after any crash, and the same log gives
+the same rows.
 
 Upholds: I22 (the same ``apply``), and that a history tells nothing that was not durable.
 """
@@ -66,13 +66,13 @@ _CLASS = struct.Struct("<H")
 LARGE_BYTES: Final = 4_096
 """Packets that are larger on average are not read whole for the sake of their heads."""
 READ_BYTES: Final = 8 << 20
-"""Read at once otherwise."""
+"""Bytes read at once otherwise."""
 NEAR_US: Final = 2 * SECOND_US
-"""A sync so long after the second of a record was for its sake."""
+"""A sync within this time after the second of a record was made for it."""
 
 
 class Projector:
-    """See the module. One thread at a time."""
+    """Projects one log. One thread at a time."""
 
     def __init__(self, identity: Identity, read: Read) -> None:
         self.state = State(identity)
@@ -82,17 +82,17 @@ class Projector:
 
     @property
     def guid(self) -> bytes:
-        """Whose log it is."""
+        """Return the GUID of the log's manager."""
         return self._identity.guid
 
     @property
     def acts(self) -> int:
-        """Number of the last act of administration."""
+        """Return the number of the last act of administration."""
         return self.state.trail.next - 1
 
     @property
     def wall_us(self) -> int:
-        """When the last record was decided, in whole seconds."""
+        """Return when the last record was decided, in whole seconds."""
         return self._wall_s * SECOND_US
 
     def restore(self, checkpoint: bytes | None) -> None:
@@ -101,18 +101,19 @@ class Projector:
             snapshot.restore(self.state, checkpoint)
 
     def follow(self, position: int, payload: memoryview) -> None:
-        """Apply a record of which the rows are written already."""
+        """Apply a record whose rows are written already."""
         self._apply(position, decode(payload, position + FRAME_HEADER))
 
     def take(
         self, position: int, payload: memoryview, rows: Rows, time_us: int,
         damaged: Places = (),
     ) -> None:  # fmt: skip
-        """Apply a record, and add what it tells.
+        """Apply a record, and add its rows.
 
         Args:
-            time_us: When it became durable, if that is known; else 0. What nobody waited for may
-                have become durable much later than it happened: then its own second counts.
+            time_us: When it became durable, if that is known; else 0. A record for which nobody
+                waited may have become durable much later than it happened: then its own second
+                counts.
             damaged: Where packets in it are damaged: of these only the sizes are known.
         """
         record = decode(payload, position + FRAME_HEADER)
@@ -133,7 +134,7 @@ class Projector:
         apply(self.state, record, position)
 
     def heads(self, queue: AnyQueue, lane: int, first: int, count: int) -> Heads | Cut:
-        """Of messages that stand in a lane now; their packets are read from the log.
+        """Return the heads of messages that are in a lane now; their packets are read from the log.
 
         Of a message whose bytes are damaged only its size is known.
         """
@@ -170,7 +171,7 @@ class Projector:
         return b"".join(self.read(extent.address, extent.size) for extent in extents)
 
     def _large(self, lane: Positions, first: int, sizes: array[int]) -> Cut:
-        """Of packets that are better not read as a whole."""
+        """Return the heads of packets that are too large to be read whole."""
         found = Cut([], list(sizes), [UNSUMMED] * len(sizes))
         for counter, size in enumerate(sizes, first):
             data, left = bytearray(), HEAD_BYTES
@@ -187,7 +188,7 @@ class Projector:
 
 
 def kind_of(queue: AnyQueue) -> str:
-    """What a row calls it; "" for what nobody needs to know of."""
+    """Return the name of the queue's kind in a row; "" for a queue without rows."""
     if isinstance(queue, OutgoingQueue):
         return "outgoing"
     if queue.number in (DEAD_XACT, DEAD_LETTER):
@@ -198,7 +199,7 @@ def kind_of(queue: AnyQueue) -> str:
 
 
 def name_of(queue: AnyQueue) -> str:
-    """Its path name, or the format name of an outgoing queue."""
+    """Return its path name, or the format name of an outgoing queue."""
     if isinstance(queue, OutgoingQueue):
         return str(queue.name)
     assert isinstance(queue, Queue)
@@ -207,10 +208,10 @@ def name_of(queue: AnyQueue) -> str:
 
 
 def _when(wall_s: int, time_us: int) -> tuple[int, bool]:
-    """When a record of that second happened, and whether that is exact.
+    """Return when a record of that second happened, and whether that is exact.
 
     Args:
-        time_us: See ``Projector.take``.
+        time_us: As for ``Projector.take``.
     """
     second_us = wall_s * SECOND_US
     exact = 0 <= time_us - second_us <= NEAR_US
@@ -218,7 +219,7 @@ def _when(wall_s: int, time_us: int) -> tuple[int, bool]:
 
 
 def _act(noted: Noted, position: int, time_us: int) -> Event:
-    """An act of administration as a row."""
+    """Return an act of administration as a row."""
     act = Act(
         noted.number, noted.who, noted.where, noted.what, noted.about, noted.result,
         noted.since or position,
@@ -228,7 +229,7 @@ def _act(noted: Noted, position: int, time_us: int) -> Event:
 
 
 class _Told:
-    """One change being looked at, before it is applied."""
+    """One change being read, before it is applied."""
 
     def __init__(
         self, projector: Projector, change: Change, position: int, time_us: int, rows: Rows
@@ -243,7 +244,7 @@ class _Told:
         self._next: dict[tuple[int, int], int] = {}
 
     def tell(self, addresses: Sequence[int], damaged: Places) -> None:
-        """Everything, in the order in which it is applied.
+        """Add the rows of everything, in the order in which it is applied.
 
         Args:
             addresses: Of the packets of each put, if any in this record are damaged.
@@ -303,7 +304,8 @@ class _Told:
             self._add("committed" if seen.transactional else "sent", at, heads, wants=wants)
 
     def _unseen(self, put: Put, queue: AnyQueue, at: Place, heads: Heads | Cut) -> None:
-        """Of a put all of whose packets are damaged: the record knows where they came from."""
+        """Add the rows of a put all of whose packets are damaged: the record knows where they
+        came from."""
         if put.reason:
             at.kind = "dead-letter"
             self._add("dead-lettered", at, heads, kind=put.reason)
@@ -317,7 +319,8 @@ class _Told:
             self._add("committed" if ordered else "sent", at, heads)
 
     def _tell_of(self, packets: Brought, at: Place) -> None:
-        """Acknowledgment messages of this manager: each row is about the message they are about."""
+        """Add rows of this manager's acknowledgment messages: each is about the acknowledged
+        message."""
         for index, packet in enumerate(packets):
             if packet is None:
                 continue
@@ -352,7 +355,7 @@ class _Told:
         self._copies(move, queue)
 
     def _shift(self, move: RangeChange, queue: AnyQueue) -> None:
-        """To or from a subqueue: it has another place from now on."""
+        """Add a move to or from a subqueue: it has another place from now on."""
         target = self._state.all_queues[move.to]
         heads = self._projector.heads(queue, move.lane, move.first, move.count)
         first = self._takes(target, move.lane, move.count)
@@ -360,7 +363,7 @@ class _Told:
         self._add("moved", self._place(target, move.lane, first), heads, origin=origin)
 
     def _parts(self, queue: AnyQueue, move: RangeChange) -> Iterator[tuple[int, int]]:
-        """The ranges that it concerns: a purge takes out only what nobody holds."""
+        """Yield the ranges that it concerns: a purge takes out only what nobody holds."""
         if move.op != Op.PURGE:
             return iter(((move.first, move.count),))
         lane = queue.lanes[move.lane]
@@ -374,7 +377,7 @@ class _Told:
         )
 
     def _copies(self, move: RangeChange, queue: AnyQueue | None) -> None:
-        """Who takes the packets over: dead-letter queues and journals."""
+        """Add the rows of dead-letter queues and journals, which take the packets over."""
         targets = [(move.to, move.to_lane, move.reason)] if move.to else []
         for number, lane, reason in (*targets, *move.copies_to):
             target = self._state.all_queues[number]
@@ -390,7 +393,7 @@ class _Told:
                 self._add("dead-lettered", place, heads, origin=origin, kind=reason)
 
     def _takes(self, target: AnyQueue, lane: int, count: int) -> int:
-        """Counter of the first of so many that a lane takes over next."""
+        """Return the counter of the first of ``count`` messages that a lane takes over next."""
         key = (target.number, lane)
         first = self._next.get(key)
         if first is None:
@@ -401,7 +404,8 @@ class _Told:
     # ---- what was judged ------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Numbers that this receiver will never accept any more: refused, or passed over."""
+        """Add the numbers that this receiver will never accept any more: refused, or passed
+        over."""
         change = self._change
         stored = [
             (put.stream, put.number, len(put.packets))

@@ -1,6 +1,6 @@
 """Packets that a record brings, some of which may be damaged.
 
-Of a damaged one only the size is known; the others are told of as ever.
+Of a damaged one only the size is known; the others have all their rows.
 
 Upholds: I23.
 """
@@ -27,7 +27,7 @@ Brought = list[Buffer | None] | Run
 def brought(
     puts: Sequence[Put], at: int, addresses: Sequence[int], damaged: Places, read: Read
 ) -> Brought:
-    """The packets of a put of a record; what a prepare has laid is read from the log.
+    """Return the packets of a put of a record; those of an earlier prepare are read from the log.
 
     Args:
         at: Which.
@@ -55,8 +55,8 @@ def brought(
 def _joined(
     fronts: Run, address: int, rest_of: RestOf, whole: Run, whole_at: int, damaged: Places
 ) -> Brought:
-    """Packets of which the record has only the fronts, at ``address``; the rests are those of whole
-    ones at ``whole_at``."""
+    """Return packets of which the record has only the fronts, at ``address``; the rests are
+    those of whole ones at ``whole_at``."""
     view, size = memoryview(fronts.data), rest_of.front
     joined: list[Buffer | None] = []
     for index, packet in enumerate(whole):
@@ -83,21 +83,21 @@ def _whole(address: int, size: int, read: Read) -> Buffer | None:
 
 
 def unread(size: int) -> Heads:
-    """What is known of a damaged message."""
+    """Return what is known of a damaged message."""
     found = nothing(1)
     found.sizes[0] = size
     return found
 
 
 def first_of(packets: Brought) -> Buffer | None:
-    """Bytes that begin with the first packet that is whole."""
+    """Return bytes that begin with the first undamaged packet."""
     if isinstance(packets, list):
         return next((one for one in packets if one is not None), None)
     return packets.data
 
 
 def heads_in(packets: Brought, lengths: array[int]) -> Heads | Cut:
-    """What is known of packets."""
+    """Return what is known of packets."""
     if isinstance(packets, list):
         each = zip(packets, lengths, strict=True)
         return together([unread(n) if one is None else cut(one, [n]) for one, n in each])
@@ -107,7 +107,8 @@ def heads_in(packets: Brought, lengths: array[int]) -> Heads | Cut:
 
 
 def parsed(data: Buffer, sizes: array[int]) -> Heads:
-    """The heads of whole packets that lie one after another, and the sums of their bodies."""
+    """Return the heads of whole packets that lie one after another, and the sums of their
+    bodies."""
     lengths = np.frombuffer(sizes, "<u4").astype("i8")
     starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
     return heads_of(data, starts, lengths, bodies=True)

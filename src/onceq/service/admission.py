@@ -1,11 +1,11 @@
-"""Who is let in: connections are counted by kind, by address, and by whether they have spoken.
+"""Admission: connections are counted by kind, by address, and by whether they have spoken.
 
-A connection that has not said who it is costs a stranger nothing, so those are few, and above
-their number the oldest goes, of the address that has most of them: whoever opens thousands
-displaces himself. One that has is counted as known or as a stranger; strangers get half of the
-places, so that managers which messages were exchanged with find one. The descriptors of the store
-and of the local socket are nobody else's (``descriptors.py``); and at the socket other accounts,
-which a group lets in, have what is left beside those of the account of the queue manager.
+A connection that has not identified itself costs a stranger nothing, so few of those are allowed.
+Above their number the oldest one goes, of the address that has most of them: a client that opens
+thousands displaces itself. An identified connection counts as known or as a stranger. Strangers get
+half of the places, so that managers with which messages were exchanged find one. The descriptors of
+the store and of the local socket are reserved (``descriptors.py``). At the socket other accounts,
+which a group lets in, have what the account of the queue manager leaves.
 
 Everything here is counting; sockets are the caller's matter.
 
@@ -23,8 +23,8 @@ from onceq.model.loopback import is_loopback
 from onceq.service.descriptors import Budget
 
 LOCAL = "local"
-"""In place of an address: at the Unix socket, under the account of this process or the system's
-administrator. Other accounts stand there by their own name."""
+"""Replaces an address: at the Unix socket, under the account of this process or the system's
+administrator. Other accounts appear there by their own name."""
 SHORT_OF_DESCRIPTORS = "this process has too many files open"
 
 
@@ -39,18 +39,18 @@ class Kind(Enum):
 
 
 GOING_MAX = 8
-"""As many connections may be cut to make room for others from elsewhere, and have their descriptors
-still: fewer than ``DESCRIPTORS_LOCAL``."""
+"""Connections that may be cut to make room for remote ones and still have their descriptors:
+fewer than ``DESCRIPTORS_LOCAL``."""
 _MAKE_ROOM = (Kind.PEER, Kind.WATCHER)
-"""Of which the oldest that has not spoken goes when there are too many."""
+"""Kinds of which the oldest unidentified connection goes when there are too many."""
 
 
 class Place:
-    """One connection that was let in.
+    """One connection that was admitted.
 
     Attributes:
         cut: Ends it at once.
-        opened: Whether it has said who it is.
+        opened: Whether it has identified itself.
         stranger: Whether it takes one of the places of strangers.
         going: Whether it was cut to make room.
     """
@@ -76,7 +76,7 @@ class Admission:
         """Begin with none.
 
         Args:
-            known: Whether an address is that of a manager which messages were exchanged with, or
+            known: Whether an address belongs to a manager with which messages were exchanged, or
                 which is configured.
         """
         self.budget = budget
@@ -87,13 +87,13 @@ class Admission:
         self._guests = 0
         """Connections of other accounts at the socket."""
         self._half: OrderedDict[str, OrderedDict[Place, None]] = OrderedDict()
-        """Connections that have not said who they are, by address, the oldest first."""
+        """Connections that have not identified themselves, by address, the oldest first."""
         self._halves = 0
         self._going = 0
         """Connections that were cut to make room, and have their descriptors still."""
 
     def enter(self, kind: Kind, address: str, number: int, cut: Callable[[], None]) -> Place | str:
-        """Let a connection in, or say why not; another one may be cut for it.
+        """Admit a connection, or return the reason to refuse it; another one may be cut for it.
 
         Args:
             number: Its descriptor.
@@ -104,8 +104,8 @@ class Admission:
         own = here and address == LOCAL
         # The system gives the lowest free number, so a high one says that all below it are in use.
         if number >= (limits.local if own else limits.far):
-            # What is cut keeps its descriptor for a moment. In a burst those would add up, and be
-            # the store's and the local socket's in the end.
+            # A cut connection keeps its descriptor for a moment. In a burst those would add up, and
+            # take the ones reserved for the store and the local socket.
             if self._going >= GOING_MAX and not own:
                 return SHORT_OF_DESCRIPTORS
             if not self.relieve():
@@ -137,10 +137,10 @@ class Admission:
         return place
 
     def speaks(self, place: Place, *, known: bool) -> str:
-        """It has said who it is; returns why it cannot stay, or "".
+        """Note that a connection has identified itself; return the reason to refuse it, or "".
 
         Args:
-            known: Whether messages were exchanged with whoever it says it is.
+            known: Whether messages were exchanged with the manager that it claims to be.
         """
         if place.opened:
             return ""
@@ -154,7 +154,7 @@ class Admission:
         return ""
 
     def leave(self, place: Place) -> None:
-        """It is gone; it does not matter how often that is said."""
+        """Remove a connection that is gone; repeated calls do no harm."""
         if place.gone:
             return
         place.gone = True
@@ -169,9 +169,9 @@ class Admission:
             self._forget_half(place)
 
     def relieve(self) -> bool:
-        """Cut the oldest connection that has not said who it is; False if there is none.
+        """Cut the oldest connection that has not identified itself; return False if there is none.
 
-        Of the address that has most of them: whoever opens many pays for it.
+        It belongs to the address that has most of them: a client that opens many pays for it.
         """
         if not self._half:
             return False
@@ -196,7 +196,7 @@ class Admission:
         self._cut(next(iter(self._half[address])))
 
     def _cut(self, place: Place) -> None:
-        """It leaves its place among those that have not spoken now, and all others when it ends."""
+        """Cut it: it leaves the unidentified ones now, and all other counts when it ends."""
         self._forget_half(place)
         place.opened = place.going = True
         self._going += 1

@@ -1,14 +1,14 @@
 """Memory for the messages that applications are handed, over all connections together.
 
-A receive or a peek may be answered with 32 MiB, and nobody knows whether the application will read
-that. So room is asked for before the answer is built: what is asked for in this pump, and what was
-built and is not read yet, stay below one limit; whoever finds no room waits for his turn. Nobody
-holds more than an eighth of what the others leave, so that those who do not read leave room for
-those who do; and one pump builds only so much of large answers, so that nobody waits long behind
-them.
+A receive or a peek may be answered with 32 MiB, and the application may never read that. So room is
+reserved before the answer is built. Reservations of this pump, and answers that were built and are
+not read yet, stay below one limit; a request that finds no room waits for its turn. One application
+holds at most an eighth of what the others leave, so that applications that do not read leave room
+for those that do. One pump builds only a limited amount of large answers, so that nobody waits long
+behind them.
 
 A request that waits for a message holds nothing. When a message comes, a peek has to find room
-again (it can be put off: nothing was taken); what a receive takes out is handed out in any case,
+again (it can be put off: nothing was taken). What a receive takes out is handed out in any case,
 each message once, and counted.
 
 Upholds: I24.
@@ -31,7 +31,8 @@ from onceq.model.limits import (
 SHARE: Final = 8
 """An application gets at most this part of what is left."""
 LOOK_S: Final = 0.05
-"""While somebody waits for room it is looked so often whether others have read."""
+"""Interval in seconds of the checks whether others have read, while an application waits for
+room."""
 SECOND: Final = 1_000_000
 
 
@@ -40,13 +41,13 @@ class Asker(Protocol):
 
     @property
     def unread_bytes(self) -> int:
-        """What was said to it and not taken yet."""
+        """Return the number of bytes sent to it that it has not read yet."""
 
     def go_on(self) -> None:
-        """There may be room."""
+        """Continue: there may be room."""
 
     def cut(self, reason: str) -> None:
-        """It has not read for so long that others must not wait for it."""
+        """Cut it, because it has not read for so long that others must not wait for it."""
 
 
 class _Account:
@@ -73,7 +74,7 @@ class _Account:
 
 
 class Answers:
-    """See the module. Belongs to an engine, and to whoever may use that."""
+    """The memory of all answers of one engine. Only the user of the engine may call it."""
 
     def __init__(self) -> None:
         self._accounts: dict[Asker, _Account] = {}
@@ -82,30 +83,32 @@ class Answers:
         self._fresh: list[tuple[Asker, int]] = []
         self._current: list[tuple[Asker, int]] = []
         self._starving: OrderedDict[Asker, None] = OrderedDict()
-        """Those who wait for room, the first first."""
+        """Askers that wait for room, the first first."""
         self._full: dict[Asker, None] = {}
-        """Those who have to read what they have before they get more."""
+        """Askers that have to read what they have before they get more."""
         self._served: Asker | None = None
         self._looking = False
         self.at_work = False
-        """Whether a turn has anything to do: nothing while nobody asks for memory, and waits."""
+        """True if a turn has anything to do: nothing while no asker wants memory, and none
+        waits."""
         self.later: Callable[[float], None] | None = None
-        """Sees to ``look`` after so many seconds: called when somebody has to wait."""
+        """Schedules ``look`` after the given seconds: called when an asker has to wait."""
 
     @property
     def held_bytes(self) -> int:
-        """What is counted now."""
+        """Return the number of bytes that are counted now."""
         return self._held
 
     @property
     def starving(self) -> bool:
-        """Whether somebody waits for room."""
+        """Return True if an asker waits for room."""
         return bool(self._starving)
 
     # ---- asking -----------------------------------------------------------------------------
 
     def ask(self, asker: Asker, request: int, wanted: int) -> int:
-        """How many bytes the answer to a request may have; 0: not now, ``go_on`` will be called.
+        """Reserve bytes for the answer to a request; return 0 if there are none, ``go_on`` follows
+        later.
 
         At least one message is always handed out, so the largest there may be has to fit.
         """
@@ -149,13 +152,14 @@ class Answers:
             self.later(LOOK_S)
 
     def _waits_behind(self, asker: Asker) -> bool:
-        """Whether others came before."""
+        """Return True if others came before."""
         if not self._starving or asker is self._served:
             return False
         return asker is not next(iter(self._starving))
 
     def takes(self, asker: Asker, request: int, size: int) -> bool:
-        """Whether there is room for the answer to a request that has waited for a message."""
+        """Return True if there is room for the answer to a request that has waited for a
+        message."""
         account = self._accounts.get(asker)
         if account is not None and request in account.reserved:
             return True
@@ -165,7 +169,7 @@ class Answers:
         return self._held + size <= ANSWERS_BYTES_MAX
 
     def built(self, asker: Asker, request: int, size: int, now_us: int) -> None:
-        """An answer was made (or there is none: 0 bytes)."""
+        """Count an answer that was made (0 bytes if there is none)."""
         account = self._accounts.get(asker)
         if account is None:
             if not size:
@@ -178,7 +182,7 @@ class Answers:
         self._tidy(asker, account)
 
     def gone(self, asker: Asker) -> None:
-        """An application is lost: what it had not read is nobody's."""
+        """Remove a lost application, and release what it had not read."""
         self._starving.pop(asker, None)
         self._full.pop(asker, None)
         account = self._accounts.pop(asker, None)
@@ -189,13 +193,13 @@ class Answers:
     # ---- turns ------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """A pump begins with what was asked so far."""
+        """Begin a pump with the reservations so far."""
         self._current, self._fresh = self._fresh, []
         self._turn_bytes = 0
 
     def end(self) -> None:
-        """It is over: what was asked and not answered waits for a message, and holds nothing."""
-        # What was asked for during this pump (`_fresh`) is decided in the next one, and keeps its
+        """End a pump: an unanswered reservation waits for a message, and holds nothing."""
+        # Reservations made during this pump (`_fresh`) are decided in the next one, and keep their
         # room.
         for asker, request in self._current:
             account = self._accounts.get(asker)
@@ -209,7 +213,7 @@ class Answers:
     # ---- what was read ----------------------------------------------------------------------
 
     def read(self, asker: Asker, now_us: int) -> None:
-        """An application may have read something."""
+        """Check how much an application has read."""
         account = self._accounts.get(asker)
         if account is None:
             return
@@ -219,7 +223,7 @@ class Answers:
             account.idle_us = now_us
 
     def _take_back(self, asker: Asker, account: _Account) -> None:
-        """Count no more what was read."""
+        """Stop counting what was read."""
         unread = min(account.built, asker.unread_bytes)
         account.moved |= unread < account.built
         self._held -= account.built - unread
@@ -227,7 +231,7 @@ class Answers:
         self._tidy(asker, account)
 
     def look(self, now_us: int) -> None:
-        """See who has read what, and let those go on who wait; who does not read is cut at last."""
+        """Check all reading, and let those that wait continue; cut those that never read."""
         self._looking = False
         for asker in list(self._accounts):
             self.read(asker, now_us)
@@ -249,8 +253,8 @@ class Answers:
         self._look_later()
 
     def wake(self) -> None:
-        """Let those go on who wait, the first first, until one finds no room."""
-        # Taken away first: who finds no room again puts himself back.
+        """Let those that wait continue, the first first, until one finds no room."""
+        # Removed first: an asker that finds no room again adds itself again.
         full, self._full = self._full, {}
         for asker in full:
             asker.go_on()

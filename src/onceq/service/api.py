@@ -1,11 +1,12 @@
 """An application on one connection: frames in, inputs to the core, answers out as frames.
 
-An ``ApiConnection`` knows bytes and frames, not sockets. An application that asks faster than it
-is answered, or does not read its answers, is read no further (back-pressure), and its receives
-wait no longer but begin again when it reads: requests and answers have a bound. Room for messages
-comes from a budget of all applications (``answers.py``). A look is answered before more is taken
-on: others come in between. A lost connection aborts its open transactions. A malformed frame
-ends the connection; what came whole before it stands, and nothing of it has happened.
+An ``ApiConnection`` knows bytes and frames, not sockets. If an application asks faster than it is
+answered, or does not read its answers, its requests are not read any further (back-pressure). Its
+receives stop waiting then and begin again when it reads: requests and answers are bounded. Space
+for messages comes from a budget of all applications (``answers.py``). A query is answered before
+more requests are read, so that others come in between. A lost connection aborts its open
+transactions. A malformed frame ends the connection: complete frames before it count, and nothing of
+the malformed one has happened.
 
 Upholds: I17 (a lost client's transactions abort), I24 (bounded memory).
 """
@@ -54,11 +55,11 @@ _HELLO, _LOOK, _PROVE = int(Code.HELLO), Look.code, int(Code.PROVE)
 _RECEIVES: Final = frozenset((Receive.code, Fetch.code))
 _SENDS: Final = frozenset(code for code, kind in KINDS.items() if "items" in said(kind))
 _QUIET: Final = frozenset(code for code, kind in KINDS.items() if kind.quiet)
-"""What may be asked with request number 0, which asks for no answer."""
+"""Requests that are allowed with number 0, which asks for no answer."""
 
 
 def _asked(code: int, raw: memoryview, rest: memoryview) -> Request | OnceqError:
-    """The request in a frame, or what is wrong with it; raises MalformedPacket if it is none."""
+    """Return the request in a frame, or its error; raises MalformedPacket if it is none."""
     try:
         return read(code, raw, rest)
     except MalformedPacket:
@@ -78,14 +79,14 @@ class Transport(Protocol):
         """Send bytes."""
 
     def close(self) -> None:
-        """Send what was written, then close."""
+        """Send the bytes that were written, then close."""
 
     def reading_changed(self) -> None:
-        """Take bytes in, or take none, as the connection's ``full`` says now."""
+        """Pause or resume reading, as the connection's ``full`` says now."""
 
     @property
     def unread_bytes(self) -> int:
-        """What was said and not taken by the other side."""
+        """Return the number of bytes that the other side has not read yet."""
 
     def refuse(self, reason: str) -> None:
         """Cut the connection."""
@@ -110,13 +111,13 @@ class ApiConnection:
         """Register an application.
 
         Args:
-            random: Gives so many random bytes (for the identifiers of new queues).
+            random: Returns the given number of random bytes (for the identifiers of new queues).
             local: Whether it is on this computer, and may read the data directory.
             actor: Who it is; None: this process itself.
             address: Where it is; "": its actor says it.
-            private: Whether nobody between can read what it says: it may show a token.
-            bound: What the connection is, for the proof of a token (``sockets/binding.py``).
-            process: The one that has connected, on this computer; 0: that is not known.
+            private: Whether nobody on the way can read the traffic: it may send a token.
+            bound: Identifies the connection, for the proof of a token (``sockets/binding.py``).
+            process: The one that has connected, on this computer; 0 if it is unknown.
         """
         self._local = local
         self._actor = actor
@@ -124,7 +125,7 @@ class ApiConnection:
         self._private = private
         self._binding = bound
         self._challenge: Challenge | None = None
-        """What it was told that says that it has a token; it is to answer with its hello."""
+        """The challenge of its token; it has to answer with its hello."""
         self._engine = engine
         self._transport = transport
         self._random = random
@@ -137,20 +138,20 @@ class ApiConnection:
         self._waits: dict[int, Receive] = {}
         """Receives and peeks that may wait, by request."""
         self._withdrawn: set[int] = set()
-        """Of these, the ones taken back because the application does not read its answers."""
+        """Of these, the ones withdrawn because the application does not read its answers."""
         self._parked: list[int] = []
-        """And of these, the ones that the engine has let go."""
+        """Of the withdrawn ones, those that the engine has let go."""
         self._pending: deque[tuple[int, int, memoryview, memoryview]] = deque()
         self._starved = self._blocked = self._looking = False
         self._gone = False
         self._stopping = False
         self.full = False
-        """Whether to read nothing from it for now."""
+        """True while nothing more is to be read from it."""
         self.greeted = False
-        """Whether its hello has come; until then nothing else is taken."""
+        """True once its hello has come; until then nothing else is accepted."""
 
     def data_received(self, data: Buffer) -> None:
-        """Bytes have come."""
+        """Take bytes of the application."""
         if self._gone or self._stopping:
             return
         try:
@@ -161,7 +162,7 @@ class ApiConnection:
         self._work()
 
     def _work(self) -> None:
-        """Take on what has come, unless the answers to what came before are not out yet."""
+        """Process the frames that have come, unless earlier answers are still unsent."""
         try:
             while self._parked and not (self._starved or self._blocked):
                 self._resume(self._parked.pop())
@@ -186,7 +187,7 @@ class ApiConnection:
         if code == Code.LIFE:
             self._transport.writelines(frames.frame(request, Code.LIFE | ANSWER, None))
             return
-        # The number is how the answer finds who asked: two with one number could not be told apart.
+        # The number is how the answer finds its request: two with one number would be confused.
         if request in self._asked or (not request and code not in _QUIET):
             raise MalformedPacket(f"request number {request} is in use, or zero")
         item = _asked(code, raw, rest)
@@ -213,7 +214,7 @@ class ApiConnection:
         self._engine.submit(item)
 
     def _admit(self, request: int, item: Request) -> None:
-        """Raises if it is wrong in itself, or not for an application over this connection."""
+        """Raise if a request is invalid, or not allowed for an application over this connection."""
         if isinstance(item, (Receive, Fetch)):
             self._bound(item)
         elif isinstance(item, HoldLog) and not self._local:
@@ -224,7 +225,7 @@ class ApiConnection:
         admit(item, self._owner, request, clock=self._engine.clock, random=self._random)
 
     def _room(self, request: int, item: Receive | Fetch) -> bool:
-        """Ask for room for the answer; without it everything that follows waits as well."""
+        """Reserve room for the answer; without it everything that follows waits as well."""
         wanted = max(item.bytes_max, 1)
         if isinstance(item, Receive) and item.peek and item.wait_ms:
             wanted = min(wanted, PACKET_BYTES_MAX)
@@ -234,7 +235,7 @@ class ApiConnection:
         return bool(granted)
 
     def _resume(self, request: int) -> None:
-        """Let a receive wait again that was taken back."""
+        """Let a withdrawn receive wait again."""
         item = self._waits[request]
         granted = self._engine.answers.ask(self, request, item.bytes_max)
         self._starved = not granted
@@ -244,9 +245,10 @@ class ApiConnection:
             self._parked.append(request)
 
     def _takes(self, request: int, handed: Handed) -> bool:
-        """Whether messages are fetched for a request; a peek that cannot be answered begins anew.
+        """Return True if the messages for a request are to be fetched; a peek without room is
+        restarted.
 
-        What a receive has taken out is handed out in any case.
+        Messages that a receive has taken out are handed out in any case.
         """
         item = self._waits.get(request)
         if item is None or not item.peek or self._gone:
@@ -263,10 +265,10 @@ class ApiConnection:
         return False
 
     def _bound(self, item: Receive | Fetch) -> None:
-        """Raises when many receives are under way.
+        """Raise when many receives are under way.
 
-        Receives do not count towards the requests at which reading stops: they may wait for what
-        a later request of the same application brings.
+        Receives do not count towards the requests at which reading stops: they may wait for what a
+        later request of the same application brings.
         """
         self._receives += 1
         if self._receives > CLIENT_RECEIVES_MAX:
@@ -295,7 +297,7 @@ class ApiConnection:
         self._transport.writelines(frames.frame(request, Code.HELLO | ANSWER, welcome))
 
     def _prove(self, request: int, head: frames.Prove) -> None:
-        """Tell somebody who has a token what he needs to know that this is who made it; raises
+        """Send a client that has a token what proves that this manager issued it; raises
         MalformedPacket, ServiceNotAvailable."""
         if self._challenge is not None:
             raise MalformedPacket("a token is proven once, before the hello")
@@ -307,7 +309,7 @@ class ApiConnection:
         self._transport.writelines(answer)
 
     def _know(self, proof: str, where: str) -> None:
-        """See who it is, and from where; raises AccessDenied, UnknownVersion.
+        """Identify the application, and its address; raises AccessDenied, UnknownVersion.
 
         A stranger does not even hear which queue manager this is.
         """
@@ -327,7 +329,7 @@ class ApiConnection:
             self._engine.submit(OwnerCame(self._owner, self._actor, where=where))
 
     def _refuse(self, error: OnceqError) -> None:
-        """Say why, and end the connection: nothing more of it can be trusted."""
+        """Report the error, and end the connection: nothing more of it can be trusted."""
         failure = frames.Failure(error.code, error.text[: answers.TEXT_CHARS_MAX])
         self._transport.writelines(frames.frame(0, FAILED, failure))
         self._transport.close()
@@ -372,7 +374,7 @@ class ApiConnection:
             self._transport.reading_changed()
 
     def pause_writing(self) -> None:
-        """The application does not read its answers: read nothing more from it."""
+        """Stop reading, because the application does not read its answers."""
         self._blocked = True
         for request in self._waits:
             if request not in self._withdrawn and request not in self._parked:
@@ -381,7 +383,7 @@ class ApiConnection:
         self._throttle()
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """Continue: the application reads again."""
         self._blocked = False
         if not self._gone:
             self._engine.answers.read(self, self._now_us())
@@ -390,25 +392,25 @@ class ApiConnection:
 
     @property
     def unread_bytes(self) -> int:
-        """See Asker."""
+        """Return the number of bytes that the application has not read yet."""
         return self._transport.unread_bytes
 
     def go_on(self) -> None:
-        """See Asker."""
+        """Continue with the requests: there may be room."""
         self._starved = False
         if not self._gone:
             self._work()
 
     def cut(self, reason: str) -> None:
-        """See Asker."""
+        """Cut the connection."""
         self._transport.refuse(reason)
 
     def _now_us(self) -> int:
         return self._engine.clock.read().mono_us
 
     def stop(self) -> None:
-        """This manager stops in order: what it was asked is answered, and no more is taken on.
-        Receives that still wait are answered so."""
+        """Stop in order: accepted requests are answered, and no more are read. Receives that
+        still wait are answered so."""
         self._stopping = True
         self._pending.clear()
         parked, self._parked = self._parked, []
@@ -420,7 +422,7 @@ class ApiConnection:
                 self._engine.submit(CancelReceive(request, owner=self._owner, request=0))
 
     def farewell(self) -> None:
-        """Behind the last answer: whatever was not answered has not happened, and will not."""
+        """Say behind the last answer: no unanswered request has happened, or ever will."""
         if self.greeted and not self._gone:
             error = _stops()
             self._transport.writelines(
@@ -428,7 +430,7 @@ class ApiConnection:
             )
 
     def connection_lost(self) -> None:
-        """The application is gone."""
+        """Release the application, which is gone."""
         if not self._gone:
             self._gone = True
             if self._challenge is not None:

@@ -1,9 +1,9 @@
 """The key with which a queue manager marks the attempts of its applications (finding S9).
 
-It stands in a file beside the store, for the account of the queue manager alone, so that an attempt
-goes on when the queue manager is started again: a task of Spark whose queue manager was killed
-begins its branch again. No backup has the file, and a restore moves it aside with the store that it
-replaces. One that is lost or damaged is replaced, and attempts of before end.
+It is in a file beside the store, for the account of the queue manager alone, so that an attempt
+goes on when the queue manager is started again: a Spark task whose queue manager was killed begins
+its branch again. No backup has the file, and a restore moves it aside with the store that it
+replaces. A lost or damaged key is replaced, and earlier attempts end.
 
 Upholds: I28 (nobody begins a branch in the attempt of another one).
 """
@@ -22,14 +22,14 @@ from onceq.model.data_directory import ATTEMPT_KEY_FILE
 def kept_entropy(
     folder: str, random: Callable[[int], bytes] = os.urandom
 ) -> Callable[[int], bytes]:  # fmt: skip
-    """Random bytes for a start, of which the last ``KEY_BYTES`` are the same at each start.
+    """Return a source of random bytes whose last ``KEY_BYTES`` are the same at each start.
 
     Args:
         folder: The data directory.
-        random: Gives this many random bytes.
+        random: Returns the given number of random bytes.
 
     Returns:
-        Return this many of them; raises StorageFailure.
+        A function that returns the given number of bytes; raises StorageFailure.
     """
     path = os.path.join(folder, ATTEMPT_KEY_FILE)
 
@@ -44,7 +44,7 @@ def kept_entropy(
 
 
 def _read(path: str) -> bytes:
-    """The key; b"": there is none."""
+    """Return the key; b"" if there is none."""
     with suppress(FileNotFoundError), open(path, "rb") as file:
         found = file.read(KEY_BYTES + 1)
         return found if len(found) == KEY_BYTES else b""

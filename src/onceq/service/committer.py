@@ -1,10 +1,10 @@
-"""What is decided is made durable here, all together, and only then carried out.
+"""Make decisions durable, all together, and only then carry them out.
 
-Decisions come with records and actions. Records are appended, and synced if one of them is forced;
-actions are performed in order after that sync, never before. A record that is held is synced when
+Decisions come with records and actions. Records are appended, and synced if one of them is forced.
+Actions are performed in order after that sync, never before. A record that is held is synced when
 there is an action, of its own decision or of a later one; if there is none, after a moment. If the
-sync fails nothing is performed, ever. What has happened goes into the inbox; the engine works it
-off (``engine.py``).
+sync fails no action is performed, ever. Inputs go into the inbox, which the engine processes
+(``engine.py``).
 
 Upholds: I1, I9 (by the order of persisting and acting).
 """
@@ -37,10 +37,10 @@ T = TypeVar("T")
 AnswerTo = Callable[[int, object], None]
 """Takes a request number and its result; an OnceqError instance is to be raised."""
 Takes = Callable[[int, Handed], bool]
-"""Says whether messages may be fetched for a request."""
+"""Returns whether messages may be fetched for a request."""
 
 HELD_US: Final = 100_000
-"""So long (microseconds) a record that is held may wait for an action before which it is synced."""
+"""Microseconds that a held record may wait for an action before it is synced."""
 
 
 class OpenStore(Store, Protocol):
@@ -48,18 +48,19 @@ class OpenStore(Store, Protocol):
 
     @property
     def recovered(self) -> Recovered:
-        """What was found."""
+        """Return what recovery found."""
 
 
 class Background(Protocol):
     """Runs something slow that does not use the engine, elsewhere."""
 
     def __call__(self, work: Callable[[], T]) -> Future[T]:
-        """Begin ``work`` in another thread, and see to a pump when it is done."""
+        """Begin ``work`` in another thread, and cause a pump when it is done."""
 
 
 class Committer:
-    """See the module. One caller at a time; hosts see to that."""
+    """The part of the engine that persists and acts. It has one caller at a time; hosts ensure
+    that."""
 
     def __init__(
         self, *, manager: Manager, store: OpenStore, clock: Clock, settings: Settings,
@@ -74,20 +75,20 @@ class Committer:
         self.rates = Rates(clock)
         self.measuring = Measuring(self)
         self._turn_ns = ticks_ns()
-        """When the present turn of work has begun."""
+        """When the present turn of work began."""
         self.pumping = False
         self._wake = wake
         self.inbox: deque[Input] = deque()
         self._owners: dict[int, AnswerTo] = {}
         self._asking: dict[int, Takes] = {}
         self.due = Due()
-        """When housekeeping is to be looked at."""
+        """When housekeeping is due."""
         self.history_wanted = False
-        """Whether the next part of the history is to be written without waiting for more."""
+        """True if the next part of the history is to be written without waiting for more."""
         self._behind = False
-        """Whether something stands in the log that is not written yet."""
+        """True if the log has records that are not written yet."""
         self._held_us = NEVER
-        """When what is held there is synced if there is no action before; NEVER: nothing is."""
+        """When held records are synced if there is no action before; NEVER if there are none."""
         self.verifying = Verifying(manager, store, clock, self.submit)
         self.fetch = self.verifying.read
         self._perform: dict[type[object], Callable[[Any], None]] = {
@@ -95,18 +96,18 @@ class Committer:
             Observed: self._observe,
             HistoryWanted: self._want_history,
         }
-        """Who performs which action."""
+        """The performer of each kind of action."""
 
     # ---- what has happened ------------------------------------------------------------------
 
     def submit(self, item: Input) -> None:
-        """Put something into the inbox. May be called from any thread."""
+        """Put an input into the inbox. May be called from any thread."""
         self.inbox.append(item)
         if self._wake is not None and len(self.inbox) == 1 and not self.pumping:
             self._wake()
 
     def nudge(self) -> None:
-        """There is something to do although nothing was put into the inbox."""
+        """Cause a pump although nothing was put into the inbox."""
         if self._wake is not None and not self.pumping:
             self._wake()
 
@@ -115,8 +116,8 @@ class Committer:
     def settle(self, decisions: Sequence[Decision]) -> None:
         """Make the records of decisions durable, all together; then perform their actions.
 
-        Records that promise nothing (``forced=False``) are written at the end of the pump: who
-        waits for an answer does not wait for them.
+        Records that promise nothing (``forced=False``) are written at the end of the pump: a client
+        that waits for an answer does not wait for them.
 
         Raises:
             StorageFailure: Nothing of it was performed, nor may be, ever.
@@ -135,8 +136,8 @@ class Committer:
                     any_record = True
                     forced = forced or record.forced
                     held = held or record.held
-            # Between append and sync: if what is to be handed out is damaged, the record that sets
-            # it aside gets into the same sync, and the answers can still be changed.
+            # Between append and sync: if a message to be handed out is damaged, the record that
+            # sets it aside gets into the same sync, and the answers can still be changed.
             new = self.verifying.look(new)
             if new:
                 decisions = [*decisions, *new]
@@ -177,7 +178,7 @@ class Committer:
         self.settle([self.manager.step(self.clock.read(), Spoiled(pieces))])
 
     def _catch_up(self) -> None:
-        """Write what stands in the log but is not written yet."""
+        """Write the records of the log that are not written yet."""
         self._behind = False
         self.store.flush()
 
@@ -211,14 +212,14 @@ class Committer:
             try:
                 result = delivered(handed, self.fetch)
             except DamagedRecord as error:
-                # It was whole a moment ago; whoever asks again finds it set aside.
+                # It was undamaged a moment ago; a client that asks again finds it set aside.
                 self._unread(action.owner, handed)
                 result = error
         to(action.request, result)
 
     def _unread(self, owner: int, handed: Handed) -> None:
-        """What was decided to be handed out cannot be: a transaction that has taken it must not
-        commit that."""
+        """Handle messages that cannot be handed out as decided: a transaction that has taken
+        them must not commit."""
         asked = handed.asked
         untold = asked.transaction if isinstance(asked, Receive) else 0
         self.submit(Spoiled(self.verifying.damaged(handed.pieces), owner, untold=untold))

@@ -38,11 +38,11 @@ POSITIVE = frozenset(
         "trail_file_bytes_max",
     }
 )  # fmt: skip
-"""Settings with which nothing would work if they were 0."""
+"""Settings that must not be 0: nothing would work then."""
 
 
 def check_segment_bytes(size: int) -> int:
-    """A size of the log's segments that can be used; raises ConfigurationError."""
+    """Return a usable size of the log's segments; raises ConfigurationError."""
     if not LOG_SEGMENT_BYTES_MIN <= size <= LOG_SEGMENT_BYTES_MAX:
         raise ConfigurationError(
             f"log_segment_bytes is a number from {LOG_SEGMENT_BYTES_MIN} to "
@@ -159,11 +159,11 @@ def load(path: str) -> Configuration:
 def parse(
     values: Mapping[str, Any], name: str = CONFIGURATION_FILE, *, text: str = ""
 ) -> Configuration:
-    """A configuration from the values of a file.
+    """Return the configuration for the values of a file.
 
     Args:
-        name: How errors call the file.
-        text: What it says, so that errors can name a line.
+        name: The name of the file in errors.
+        text: Its content, so that errors can name a line.
 
     Raises:
         ConfigurationError: With file, line, key and what to do.
@@ -259,14 +259,14 @@ def _endpoint(peer: str, value: object) -> str:
 
 
 def check_peers(peers: Mapping[str, str]) -> None:
-    """Names of other queue managers, each with where it is; raises ConfigurationError."""
+    """Check names of other queue managers, each with its address; raises ConfigurationError."""
     for peer, where in peers.items():
         _elsewhere(peer)
         split_address(where, 1801)
 
 
 def _elsewhere(value: object) -> str:
-    """The name of another queue manager: one that never leads away from here would do nothing."""
+    """Return the name of another queue manager: the name of this computer would have no effect."""
     name = _text(value)
     if name.casefold() in HERE:
         raise ConfigurationError(
@@ -290,7 +290,7 @@ def _url(value: object) -> str:
 
 
 def _address(value: object) -> str:
-    """An IP address, written as the system writes those of connections."""
+    """Return an IP address in the form that the system uses for connections."""
     text = _text(value)
     try:
         found = ipaddress.ip_address(text)
@@ -304,7 +304,7 @@ def _address(value: object) -> str:
 
 
 def _plain_peer(value: object) -> str:
-    """An address, and the queue manager that it is where that is said."""
+    """Return an address, with the GUID of its queue manager if there is one."""
     address, equals, guid = _text(value).partition("=")
     found = _address(address.strip())
     if not equals:
@@ -318,7 +318,7 @@ def _plain_peer(value: object) -> str:
 
 
 def plain_peers(entries: Iterable[str]) -> dict[str, frozenset[bytes]]:
-    """The addresses of ``Configuration.plain_peers``, each with the GUIDs that it has there."""
+    """Return the addresses of ``Configuration.plain_peers``, each with its GUIDs."""
     found: dict[str, frozenset[bytes]] = {}
     for entry in entries:
         address, equals, guid = entry.partition("=")
@@ -416,7 +416,7 @@ def _settings(values: object) -> Settings:
 
 
 def _line_of(text: str, table: str, key: str) -> int:
-    """The line on which a key stands; 0 if it cannot be told (TOML has many ways to write)."""
+    """Return the line of a key; 0 if it is unknown (TOML has many ways to write)."""
     here = ""
     for number, line in enumerate(text.splitlines(), 1):
         header, entry = _HEADER.match(line), _ENTRY.match(line)
@@ -431,7 +431,7 @@ def _line_of(text: str, table: str, key: str) -> int:
 
 
 def split_address(where: str, port: int | None) -> tuple[str, int]:
-    """Host and port of "host:port", "host" or "[v6]:port".
+    """Return host and port of "host:port", "host" or "[v6]:port".
 
     Args:
         port: For "host" alone; None if there must be one.

@@ -1,7 +1,7 @@
 """A queue manager as a process of its own, on one event loop.
 
-Everything that arrives in one turn of the loop is pumped together and shares one sync. Signals
-stop it in order; a failing disk stops it at once, with everything that was said still true.
+Everything that arrives in one turn of the loop is pumped together and shares one sync. Signals stop
+it in order. A failing disk stops it at once; everything that was answered stays true.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ log = logging.getLogger("onceq")
 
 T = TypeVar("T")
 TICK_S_MAX = 3600.0
-"""Timers are looked at again after this time: a wall clock may have been set."""
+"""Seconds after which timers are checked again: a wall clock may have been set."""
 
 
 class Daemon:
@@ -108,7 +108,7 @@ class Daemon:
     # ---- the gate and the pump ------------------------------------------------------------
 
     def run(self, work: Callable[[], None]) -> None:
-        """See Gate: the loop is the only thread here."""
+        """Use the engine, then pump it: the loop is the only thread here."""
         work()
         if self.engine.unsaid:
             self._network.say()
@@ -116,7 +116,7 @@ class Daemon:
             self._set_timer()
 
     def failed(self, error: BaseException) -> None:
-        """See Gate: nothing more can be trusted but the disk."""
+        """Stop because the engine failed: only the disk can be trusted now."""
         log.critical("stopping at once: %s", error)
         self._orderly = False
         if not self._over.done():
@@ -145,7 +145,7 @@ class Daemon:
         if due is None or self.engine.stopped:
             return
         if self._timer is not None:
-            # An earlier timer stands: it will ring, find nothing due, and set the next one.
+            # An earlier timer is set: it will ring, find nothing due, and set the next one.
             if self._timer_us <= due:
                 return
             self._timer.cancel()
@@ -160,11 +160,11 @@ class Daemon:
             self._wake()
 
     def _background(self, work: Callable[[], T]) -> Future[T]:
-        """See Background."""
+        """Run ``work`` in the background thread; the engine is pumped once it is done."""
         future = self._upkeep.submit(work)
 
         def done(_: Future[T]) -> None:
-            # The loop may be over by then: whoever stops it waits for the future itself.
+            # The loop may be over by then: the code that stops it waits for the future itself.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._wake)
 
@@ -172,7 +172,7 @@ class Daemon:
         return future
 
     def _ask(self, asked: Request | Inner) -> object:
-        """For other threads: ask the manager, and wait for its answer; an OnceqError is raised."""
+        """Ask the manager from another thread, and wait for its answer; raises an OnceqError."""
         future: Future[object] = Future()
 
         def submit() -> None:
@@ -217,7 +217,7 @@ class Daemon:
             self.metrics_at = await self._network.listen_watchers(configuration.metrics_listen)
         group = opened(self.path, configuration.socket_group)
         await self._network.listen_socket(os.path.join(self.path, SOCKET_FILE), group)
-        # After listening: whoever finds these files can connect.
+        # After listening: a client that finds these files can connect.
         self._note(PORT_FILE, self._addresses())
         self._note(PID_FILE, f"{os.getpid()}\n")
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -237,13 +237,13 @@ class Daemon:
         )  # fmt: skip
 
     def _addresses(self) -> str:
-        """Where it listens, a line each: to peers, applications, HTTP and those who watch."""
+        """Return where it listens, a line each: for peers, applications, HTTP and monitoring."""
         found = [self.peers_at, self.clients_at, self.http_at]
         found += [self.metrics_at] if self.metrics_at else []
         return "".join(f"{one}\n" for one in found)
 
     def _note(self, name: str, text: str) -> None:
-        """Write a file that helps others find this process; it runs without it, too."""
+        """Write a file that helps others find this process; it also runs without it."""
         path, flags = os.path.join(self.path, name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         try:
             with open(os.open(path, flags | os.O_CLOEXEC, 0o600), "w") as file:
@@ -265,13 +265,13 @@ class Daemon:
             self._over.set_result(None)
 
     def _hung_up(self) -> None:
-        """SIGHUP: by custom, read the configuration again."""
+        """Read the configuration again on SIGHUP, by custom."""
         if not (self.engine.stopped or self._over.done()):
             self._network.use(None, self._reloading.signalled)
             self._wake()
 
     async def serve(self) -> None:
-        """Work until asked to stop; raises what made it stop otherwise.
+        """Work until asked to stop; raise the error that made it stop otherwise.
 
         Raises:
             StorageFailure: The disk failed.
@@ -290,7 +290,7 @@ class Daemon:
         event("stopped")
 
     async def _end(self) -> BaseException | None:
-        """What was asked is answered, the last checkpoint made, and everybody told."""
+        """Answer the requests, make the last checkpoint, and inform the clients."""
         try:
             while self.engine.pump():
                 pass
@@ -307,13 +307,13 @@ class Daemon:
         return self._over.result()
 
     def close(self) -> None:
-        """Give back what a daemon holds that never came to ``serve``, or has left it."""
+        """Release what a daemon holds before ``serve``, or after it."""
         self._network.stop_listening()
         self._upkeep.shutdown()
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """An event loop: uvloop where it is installed."""
+    """Return an event loop: uvloop where it is installed."""
     try:
         import uvloop
     except ImportError:
@@ -332,13 +332,13 @@ def run(
     clock: Clock | None = None,
     read: Callable[[], Configuration] | None = None,
 ) -> None:
-    """Run the queue manager of a directory until it is told to stop.
+    """Run the queue manager of a directory until it is asked to stop.
 
     Args:
         store: Its open store; closed when this returns or raises.
         ready: Called once it listens.
         loop, clock: In place of those of the machine; both must show the same time.
-        read: Gives the configuration as it is later, for a reload; None: it stays as it is.
+        read: Reads the configuration later, for a reload; None: it never changes.
 
     Raises:
         PortInUse, ConfigurationError, StorageFailure: It cannot start, or had to stop.

@@ -28,7 +28,7 @@ def delivered(handed: Handed, fetch: Callable[[Sequence[Piece]], Buffer]) -> Bat
             handed.moves, notes=handed.notes, failures=handed.failures,
         )  # fmt: skip
     run, part, scanned = picked(handed, data)
-    # Some that look at all of them name no beginning.
+    # A slice of all messages may have no beginning.
     first, end, _ = part.indices(len(handed.lookups))
     moves = [(at - first, n, last) for at, n, last in handed.moves if first <= at < end]
     notes = [(at - first, note) for at, note in handed.notes if first <= at < end]

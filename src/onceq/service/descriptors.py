@@ -1,9 +1,9 @@
-"""How many files and connections this process may have open, and who of them gets how many.
+"""Limits of open files and connections of this process, and how they are shared out.
 
-The limit is the system's (``ulimit -n``). A daemon raises its own as far as it is allowed to; a
-queue manager inside an application leaves it alone and takes a small share. The numbers of
-descriptors say the rest: the system gives the lowest that is free, so one that is high tells that
-everything below it is in use, by whomever.
+The limit is the system's (``ulimit -n``). A daemon raises its own as far as it may. A queue manager
+inside an application leaves it unchanged and takes a small share. The numbers of descriptors show
+the usage: the system gives the lowest free number, so a high one means that everything below it is
+in use, by this manager or others.
 
 Upholds: I24 (what strangers open is bounded; the store and the local socket keep theirs).
 """
@@ -23,7 +23,7 @@ from onceq.model.limits import (
 )
 
 UNLIMITED = 1 << 20
-"""Taken for a limit that is none."""
+"""Stands for no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,13 @@ class Budget:
     """How many connections there may be.
 
     Attributes:
-        far: Descriptor number from which on nobody from elsewhere is let in.
-        local: And nobody of this computer.
+        far: Descriptor number from which on no remote connection is admitted.
+        local: The same for connections of this computer.
         peers, applications, local_applications, made: Connections of each kind: accepted from
             managers, from applications over TCP and at the socket, and made to managers.
         strangers: Of the peers, those that nothing was ever exchanged with.
-        handshakes: Connections that have not said who they are.
-        watchers: Connections of those who look at metrics and health.
+        handshakes: Connections that have not identified themselves.
+        watchers: Connections of monitoring clients.
     """
 
     far: int
@@ -57,7 +57,7 @@ def budget(limit: int, *, embedded: bool) -> Budget:
     far = limit - reserved
     local = far + min(DESCRIPTORS_LOCAL, reserved // 4)
     if embedded:
-        # Half is the application's own, whatever it has opened already.
+        # Half is the application's own, however many it has opened already.
         far = local = limit // 2
     most = min(CONNECTIONS_MAX, far)
     if embedded:
@@ -76,7 +76,7 @@ def budget(limit: int, *, embedded: bool) -> Budget:
 
 
 def own_process() -> Budget:
-    """That of a daemon, which raises its own limit first."""
+    """Return the budget of a daemon, which raises its own limit first."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 4 * CONNECTIONS_MAX + 4 * DESCRIPTORS_RESERVED
     most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
@@ -87,7 +87,7 @@ def own_process() -> Budget:
 
 
 def shared_process() -> Budget:
-    """That of a queue manager inside an application."""
+    """Return the budget of a queue manager inside an application."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return budget(_finite(soft), embedded=True)
 

@@ -1,7 +1,8 @@
-"""The data directory of a queue manager: made once, opened by one process at a time; and what its
-configuration says of the directory of names (DL-14).
+"""The data directory of a queue manager, which one process at a time opens; and the directory of
+names from its configuration (DL-14).
 
-One is made without the core and what is read of it: both are loaded by who runs a queue manager.
+A data directory is made without the core and its readers: only a process that runs a queue manager
+loads those.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ if TYPE_CHECKING:
 
 
 def default_name() -> str:
-    """The computer's name, as far as it can stand in a format name.
+    """Return the computer's name, as far as a format name can hold it.
 
     Raises:
-        ConfigurationError: It is called as every computer calls itself.
+        ConfigurationError: It is a name that every computer gives itself.
     """
     host = socket.gethostname()
     if means_itself(host):
@@ -55,7 +56,7 @@ _GIVE_NAME = '--name NAME on the command line, name="NAME" in Python'
 
 
 def check_socket(path: str) -> None:
-    """Raises ConfigurationError if a path is too long for the socket of a daemon."""
+    """Raise ConfigurationError if a path is too long for the socket of a daemon."""
     if (size := len(os.fsencode(path))) > SOCKET_PATH_BYTES_MAX:
         raise ConfigurationError(
             f"{path} has {size} bytes, and the system allows {SOCKET_PATH_BYTES_MAX} for the path "
@@ -64,7 +65,7 @@ def check_socket(path: str) -> None:
 
 
 def check_name(name: str) -> str:
-    """A computer name that can stand in format names, and that others can answer to; raises
+    """Return a computer name that format names can hold and others can answer to; raises
     ConfigurationError."""
     if means_itself(name):
         raise ConfigurationError(
@@ -83,11 +84,11 @@ def check_name(name: str) -> str:
 def init(
     path: str, *, name: str = "", configuration: str = "", settings: Settings | None = None
 ) -> LogStore:
-    """Make a new queue manager in a directory; it gets its GUID here, for ever.
+    """Make a new queue manager in a directory; its GUID is made here and never changes.
 
     Args:
         configuration: Text for ``onceq.toml``; none is written if "".
-        settings: Say how large segments of the log are.
+        settings: Give the size of log segments.
 
     Returns:
         Its store, open.
@@ -146,7 +147,7 @@ def open_store(path: str, settings: Settings | None = None) -> LogStore:
     """Open the store of a directory.
 
     Args:
-        settings: Say how large segments of the log are from now on.
+        settings: Give the size of log segments from now on.
 
     Raises:
         NotAStore, StoreLocked, DamagedRecord, NewerFormat, ConfigurationError: It is not opened.
@@ -161,7 +162,7 @@ def open_store(path: str, settings: Settings | None = None) -> LogStore:
 
 @contextlib.contextmanager
 def _permitted(path: str) -> Iterator[None]:
-    """What the system does not let this account do is no failure of the disk."""
+    """Turn refusals by the system into AccessDenied: they are no failure of the disk."""
     try:
         yield
     except StorageFailure as error:
@@ -171,7 +172,7 @@ def _permitted(path: str) -> Iterator[None]:
 
 
 def manager_of(store: LogStore, configuration: Configuration) -> Manager:
-    """The manager that lives in a store, not recovered yet."""
+    """Return the manager of a store, not recovered yet."""
     from onceq.core.manager import Manager
 
     identity = Identity.unpack(store.identity)
@@ -190,10 +191,10 @@ def manager_of(store: LogStore, configuration: Configuration) -> Manager:
 
 
 def directory_of(path: str, configuration: Configuration) -> FileDirectory | None:
-    """The directory of names that a configuration names; None for workgroup mode.
+    """Return the directory of names that a configuration names; None for workgroup mode.
 
     Args:
-        path: The data directory, from which a relative name counts.
+        path: The data directory, the base of a relative name.
     """
     if not configuration.directory:
         return None

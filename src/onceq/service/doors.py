@@ -1,16 +1,16 @@
-"""Through which door another queue manager comes in, and through which we go out to it: one rule.
+"""How another queue manager comes in, and how this one connects to it: one rule.
 
 With an identity (``tls/`` in the data directory, or files that the configuration names) every
-connection with another queue manager is TLS, in which both sides prove who they are, and nothing is
-parsed before. ``plain_peers`` names the addresses of computers that cannot do that: with those, and
-with them alone, both sides speak as they are, and whoever is there is known by its address.
+connection with another queue manager is TLS. Both sides prove their identity, and nothing is parsed
+before. ``plain_peers`` names the addresses of computers that cannot do that. With those alone, both
+sides speak without TLS, and the address identifies the other side.
 
-Without an identity there is only this computer (loopback), to which nothing has to be proven, and
-``plain_peers``. So no address that others can reach is listened at without one of the two. Who
-somebody is by that, ``model/identification.py`` says.
+Without an identity there are only this computer (loopback), to which nothing has to be proven, and
+``plain_peers``. So this manager listens at an address that others can reach only with one of the
+two. ``model/identification.py`` says what identity follows.
 
-The doors are judged for each connection, by what holds then: other files, or other addresses, are
-taken by a reload, all of them or none, and connections that are there go on.
+Each connection is judged by the rules of its time. A reload takes other files, or other addresses,
+all of them or none, and existing connections go on.
 
 Upholds: I28.
 """
@@ -65,22 +65,22 @@ SAY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Contexts:
-    """Contexts of one set of files."""
+    """TLS contexts of one set of files."""
 
     files: Files
     own: Own
     peers: ssl.SSLContext
     inviting: ssl.SSLContext
-    """For peers, and whoever has an invitation, who has no certificate yet."""
+    """For peers, and for clients with an invitation, which have no certificate yet."""
     applications: ssl.SSLContext
     going: ssl.SSLContext
 
 
 class Doors:
-    """The doors of one queue manager; see the module."""
+    """The doors of one queue manager."""
 
     def __init__(self, path: str = "", guid: bytes = NO_GUID) -> None:
-        """Doors of a queue manager without an identity.
+        """Create the doors of a queue manager without an identity.
 
         Args:
             path: Its data directory.
@@ -93,20 +93,20 @@ class Doors:
         self._https: ssl.SSLContext | None = None
         self._watchers: ssl.SSLContext | None = None
         self.house = House()
-        """What is known here of proofs."""
+        """The proofs that are known here."""
         self.invites = Invites(folder_of(path))
         self.standing = Standing(folder_of(path))
         self.note: Note = event
-        """Logs what others can cause; the host's."""
+        """Logs what others can cause; set by the host."""
 
     # ---- what holds ---------------------------------------------------------------------------
 
     def prepared(self, configuration: Configuration) -> Callable[[], None]:
-        """Read what a configuration says, and the files; what it returns makes it hold.
+        """Read a configuration and its files; return a function that puts them in force.
 
         Raises:
-            ConfigurationError, AccessDenied: A file cannot be used, or an address would be open
-                to whoever reaches it; nothing has changed.
+            ConfigurationError, AccessDenied: A file cannot be used, or an address would be open to
+                every client that reaches it; nothing has changed.
         """
         files = files_of(
             self.path,
@@ -128,7 +128,7 @@ class Doors:
         https = web.server_context(configuration, files) if configuration.http_listen else None
         watchers = _for_watchers(configuration, files) if configuration.metrics_listen else None
         if configuration.http_authorities:
-            # It is read for each connection; a file that cannot be is told now.
+            # It is read for each connection; an unusable file is reported now.
             web.client_context(configuration.http_authorities, files)
 
         def hold() -> None:
@@ -143,8 +143,8 @@ class Doors:
         return hold
 
     def read_again(self) -> None:
-        """Take files that have changed, with the configuration that holds; raises
-        ConfigurationError, AccessDenied."""
+        """Take files that have changed, with the configuration in force; raises ConfigurationError,
+        AccessDenied."""
         if self._held is not None:
             self.prepared(self._held)()
 
@@ -163,7 +163,7 @@ class Doors:
 
     @staticmethod
     def _check(configuration: Configuration, *, tls: bool, plain: bool) -> None:
-        """Nothing but loopback without an identity."""
+        """Allow nothing but loopback without an identity."""
         closed = tls or plain
         for key, guarded in (
             ("listen", closed),
@@ -180,22 +180,22 @@ class Doors:
 
     @property
     def files(self) -> Files | None:
-        """What proves who this is; None: nothing does."""
+        """Return the files that prove this manager's identity; None if there are none."""
         return self._tls.files if self._tls is not None else None
 
     @property
     def own(self) -> Own | None:
-        """The own certificate; None: there is no identity."""
+        """Return the own certificate; None if there is no identity."""
         return self._tls.own if self._tls is not None else None
 
     @property
     def authorities(self) -> frozenset[bytes]:
-        """Certificates of the authorities of other queue managers that are believed."""
+        """Return the trusted authority certificates of other queue managers."""
         known = self._tls.peers.get_ca_certs(binary_form=True) if self._tls is not None else ()
         return frozenset(known)
 
     def told(self) -> TellDoors:
-        """For the core: what it judges by, and the status."""
+        """Return what the core judges by, and reports in its status."""
         own = self.own or Own()
         return TellDoors(
             identity=self._tls is not None, ends_s=own.ends_s, problem=own.problem,
@@ -203,7 +203,7 @@ class Doors:
         )  # fmt: skip
 
     def _issued(self) -> frozenset[bytes]:
-        """Queue managers that were given a certificate here."""
+        """Return the queue managers that were given a certificate here."""
         try:
             issued = read_members(folder_of(self.path)) if self.path else {}
             return frozenset(map(guid_bytes, issued)) - {self._guid}
@@ -233,23 +233,24 @@ class Doors:
             )  # fmt: skip
 
     def again_s(self, now_s: int) -> int:
-        """In how many seconds that is to be told again: each day, and when the certificate ends."""
+        """Return the seconds until that is logged again: each day, and when the certificate
+        ends."""
         left_s = self.own.ends_s - now_s if self.own is not None else 0
         return min(left_s, DAY_S) if left_s > 0 else DAY_S
 
     # ---- other queue managers -----------------------------------------------------------------
 
     def way_in(self, address: str, now_s: int) -> ssl.SSLContext | str | None:
-        """How whoever has connected from an address is spoken with: in TLS, plainly (None), or
-        not at all, and why."""
+        """Return the TLS context for a connection from an address, None (no TLS), or the reason to
+        refuse it."""
         found = peer(Shown(Over.TCP, address), self.house)
         if isinstance(found, str) and self._tls is not None:
             return self._tls.inviting if self._expected(now_s) else self._tls.peers
         return found if isinstance(found, str) else None
 
     def _expected(self, now_s: int) -> bool:
-        """Whether somebody may come with an invitation; where that cannot be read nobody does, and
-        those who have a certificate come in as before."""
+        """Return True if there are open invitations; False also if they cannot be read, and clients
+        with a certificate come in as before."""
         try:
             return self.invites.expected(now_s)
         except OnceqError as error:
@@ -257,7 +258,7 @@ class Doors:
             return False
 
     def way_out(self, address: str) -> ssl.SSLContext | str | None:
-        """How we speak with whoever is at an address: the same."""
+        """Return the TLS context for a connection to an address, by the same rule."""
         if by_address(address, self.house) is not None:
             return None
         if self._tls is not None:
@@ -267,24 +268,24 @@ class Doors:
     def who(
         self, transport: asyncio.BaseTransport | None, *, http: bool = False
     ) -> Identification | str:
-        """Which queue manager is at the other side of a connection, or who posts; or why it cannot
-        stay."""
+        """Return the queue manager at the other side of a connection, or the poster, or the reason
+        to close."""
         tls = transport.get_extra_info("ssl_object") if transport is not None else None
         if tls is not None and not http and tls.selected_alpn_protocol() != PEERS:
             return f"it speaks TLS, but not {PEERS} in it"
         return peer(shown_on(transport, http=http), self.house)
 
     def disbelieved(self, transport: asyncio.BaseTransport | None) -> str:
-        """Why what was shown at the other side of a connection does not count, whoever connected;
-        "": it does, or nothing was shown. Who comes for a certificate hears it in words."""
+        """Return the reason to reject the other side's certificate, on either kind of connection;
+        "" if it counts or there is none. Clients that want a certificate get it in words."""
         tls = transport.get_extra_info("ssl_object") if transport is not None else None
         if tls is None or tls.selected_alpn_protocol() == JOIN:
             return ""
         return self.standing.why_not(tls.getpeercert(), authority_of(tls))
 
     def way_in_by_http(self, address: str) -> ssl.SSLContext | str | None:
-        """How whoever posts from an address is spoken with: by HTTPS, plainly (None), or why not
-        at all."""
+        """Return the context for posts from an address: HTTPS, None (plain HTTP), or the reason to
+        refuse."""
         if self._https is not None:
             return self._https
         found = peer(Shown(Over.HTTP, address), self.house)
@@ -299,7 +300,8 @@ class Doors:
         note: Note,
         known: Known,
     ) -> Granting | None:
-        """What speaks with whoever has come for a certificate; None: he has come as a peer."""
+        """Return the dialog with a client that wants a certificate; None if the client is a
+        peer."""
         tls = transport.get_extra_info("ssl_object") if transport is not None else None
         if tls is None or tls.selected_alpn_protocol() != JOIN:
             return None
@@ -311,8 +313,8 @@ class Doors:
     # ---- those who watch ----------------------------------------------------------------------
 
     def way_in_to_watch(self, address: str) -> ssl.SSLContext | str | None:
-        """How whoever watches is spoken with: plainly (None) on this computer and where no proof is
-        asked for, else over TLS; or why not at all."""
+        """Return the context for monitoring clients: None (plain) on this computer and where no
+        proof is required, else TLS; or the reason to refuse."""
         if address in self.house.plain or is_loopback(address):
             return None
         if self._watchers is not None:
@@ -320,7 +322,8 @@ class Doors:
         return f"{NOT_LISTED}, and there is no certificate for TLS"
 
     def watcher(self, transport: asyncio.BaseTransport | None) -> Actor:
-        """Who watches: an address that is believed, or whom a certificate names."""
+        """Return the actor of a monitoring client: a trusted address, or the subject of a
+        certificate."""
         shown = shown_on(transport, http=True)
         listed = shown.address in self.house.plain
         found = by_address(shown.address, self.house) if listed else None
@@ -329,15 +332,15 @@ class Doors:
     # ---- others -------------------------------------------------------------------------------
 
     def for_applications(self) -> ssl.SSLContext | None:
-        """How applications over TCP are spoken with; None: plainly, on this computer alone."""
+        """Return the TLS context for applications over TCP; None (plain) on this computer alone."""
         return self._tls.applications if self._tls is not None else None
 
 
 def doors_of(path: str, store: LogStore, configuration: Configuration) -> Doors:
-    """The doors of the queue manager that lives in a data directory.
+    """Return the doors of the queue manager in a data directory.
 
     Raises:
-        ConfigurationError, AccessDenied: See ``Doors.prepared``; it must not start.
+        ConfigurationError, AccessDenied: As from ``Doors.prepared``; it must not start.
     """
     doors = Doors(path, Identity.unpack(store.identity).guid)
     doors.prepared(configuration)()
@@ -345,8 +348,8 @@ def doors_of(path: str, store: LogStore, configuration: Configuration) -> Doors:
 
 
 def _for_watchers(configuration: Configuration, files: Files | None) -> ssl.SSLContext | None:
-    """For listening to those who watch, who know nothing of our protocols: with the certificate for
-    HTTPS if there is one, else with the identity; None: neither is there."""
+    """Return the context for monitoring clients, which know nothing of our protocols: with the
+    certificate for HTTPS if there is one, else with the identity; None if there is neither."""
     web.check_metrics()
     if configuration.http_certificate:
         return web.server_context(configuration, files)

@@ -1,10 +1,10 @@
-"""When housekeeping is to be looked at: one moment, and one length of the log, for all its parts.
+"""When housekeeping is due: one time, and one length of the log, for all its parts.
 
-A pump compares these with now and asks nobody; so what is rarely due costs a message nothing.
+A pump compares these with now and calls no part; so rare work costs a message nothing.
 
-Invariant: nothing is due earlier than what is said here. All parts are asked after they were looked
-at (``soonest``), and a part whose wish becomes an earlier one between two looks says so in that
-moment (``by``). Earlier than needed does no harm: each part knows by itself what it has to do.
+Invariant: nothing is due earlier than stated here. All parts are asked after each check
+(``soonest``). A part that becomes due earlier between two checks says so at once (``by``). Earlier
+than needed does no harm: each part knows by itself what it has to do.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ NEVER: Final = 1 << 62
 
 @dataclass(slots=True)
 class Due:
-    """What one part wants, or all of them together. Times are monotonic microseconds.
+    """When one part is due, or all of them together. Times are monotonic microseconds.
 
     Attributes:
-        look_us: A pump from then on looks at it, whatever the pump is made for.
+        look_us: Any pump from then on checks it.
         timer_us: A pump is to be made then if none comes by itself; not before ``look_us``.
-        position: A pump that finds the log so long looks at it.
+        position: A pump that finds the log this long checks it.
     """
 
     look_us: int = NEVER
@@ -31,18 +31,18 @@ class Due:
     position: int = NEVER
 
     def by(self, time_us: int) -> None:
-        """A part wants to be looked at then, and a pump for that."""
+        """Make it due at a time, with a pump for that."""
         self.look_us = min(self.look_us, time_us)
         self.timer_us = min(self.timer_us, time_us)
 
 
 def at(time_us: int | None) -> Due:
-    """To be looked at then, with a pump for that; None: not at all."""
+    """Return a check due at a time, with a pump for it; None: not at all."""
     return Due() if time_us is None else Due(time_us, time_us)
 
 
 def soonest(*wanted: Due) -> Due:
-    """What several parts want together."""
+    """Return the earliest of several due checks."""
     found = Due()
     for one in wanted:
         found.look_us = min(found.look_us, one.look_us)

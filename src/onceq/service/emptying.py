@@ -1,8 +1,8 @@
-"""Segments in which a few old messages keep all the rest are emptied: those few are written again.
+"""Empty segments that are kept for a few old messages: those are written again.
 
-They are written at the end of the log, and the segment goes. At each look at the space so much may
-be done, and it is done in portions: a search through many positions, reading what lies cold on the
-disk, and a record for it take time in which nobody is served. So a pump does one portion, and the
+They are written at the end of the log, and the segment goes. Each check of the space allows a fixed
+amount of work, and it is done in portions. A search through many positions, reads of cold parts of
+the disk, and a record take time in which no request is served. So a pump does one portion, and the
 next one goes on.
 
 Upholds: I24 (no pump is longer the more there is to move).
@@ -24,24 +24,24 @@ from onceq.service.committer import Committer
 from onceq.store.contract import SegmentUse
 
 SPARSE_SHARE: Final = 4
-"""A segment is emptied if less than one byte in so many is needed..."""
+"""A segment is emptied if less than one byte in SPARSE_SHARE is needed..."""
 SLACK_BYTES = 64 << 20
-"""... and the log is larger than that many times what is needed, and this."""
+"""... and the log is larger than SPARSE_SHARE times what is needed, and this."""
 MOVE_BYTES = 1 << 20
-"""Bytes of messages written again after one look..."""
+"""Bytes of messages written again after one check..."""
 SEGMENTS_MAX = 8
-"""... of so many segments, ..."""
+"""... of at most this number of segments, ..."""
 PORTION_BYTES: Final = 128 << 10
-"""... and of these so many in one pump; a message that is larger is one portion."""
+"""... and bytes of these in one pump; a message that is larger is one portion."""
 PORTION_POSITIONS: Final = 20_000
-"""Positions of queues looked at in one pump; some 2 ms."""
+"""Positions of queues examined in one pump; some 2 ms."""
 
 
 class Emptying:
-    """See the module.
+    """Empties segments of one store.
 
     Attributes:
-        more: Whether the last look allows another portion.
+        more: Whether the last check allows another portion.
     """
 
     def __init__(self, committer: Committer, reclaim: Callable[[], int]) -> None:
@@ -49,16 +49,16 @@ class Emptying:
         self._reclaim = reclaim
         self.more = False
         self._moved = self._looked = self._positions = 0
-        """Since the last look: bytes, segments, positions."""
+        """Since the last check: bytes, segments, positions."""
         self._at: tuple[SegmentUse, Cursor] | None = None
-        """Where a search was broken off: its segment, and where it goes on."""
+        """Where a search was interrupted: its segment, and where it goes on."""
         self._barren: dict[int, int] = {}
-        """Base of a segment whose search has ended, to what was needed of it all the same."""
+        """Base of a segment whose search has ended, to the bytes of it that are still needed."""
         self._searched = (-1, -1, -1)
-        """What the log was like when a search last found nothing to be moved."""
+        """State of the log when a search last found nothing to move."""
 
     def begin(self, now: Now, covered: int) -> bool:
-        """After a look at the space: do the first portion.
+        """Do the first portion after a check of the space.
 
         Args:
             covered: Up to where the log is covered by a checkpoint.
@@ -78,7 +78,7 @@ class Emptying:
         return self._looked > 0
 
     def go_on(self, now: Now, covered: int) -> bool:
-        """Do a portion; whether there was one to be done."""
+        """Do a portion; return whether there was one to do."""
         committer, self.more = self._committer, False
         sparse, after = self._at or (None, None)
         if sparse is None:
@@ -99,7 +99,7 @@ class Emptying:
             except DamagedRecord:
                 damaged = committer.verifying.damaged(part.extents)
                 decisions.append(committer.manager.step(now, Spoiled(damaged)))
-                break  # what else was to be moved may be among what was set aside
+                break  # other messages to move may be among those set aside
             self._moved += len(run.data)
             move = Relocate(part.queue, part.lane, part.counters, run)
             decisions.append(committer.manager.step(now, move))
@@ -107,8 +107,8 @@ class Emptying:
         if found.cursor is not None:
             self._at = sparse, found.cursor
         else:
-            # What still counts here after that is in a region of the core's that reaches in from
-            # a neighbour.
+            # What still counts here after that is in a region of the core's that reaches in from a
+            # neighbour.
             self._at = None
             self._barren[sparse.base] = committer.manager.live_bytes(sparse.base, sparse.end)
             self._reclaim()
@@ -121,14 +121,15 @@ class Emptying:
         return True
 
     def _end(self) -> None:
-        """What one look allows is done."""
+        """End the work that one check allows."""
         if self._moved:
-            # What was moved from one segment may have held regions that reach into its neighbours.
+            # Messages moved from one segment may have held regions that reach into its neighbours.
             self._barren.clear()
             self._moved = 0
 
     def _sparsest(self, segments: Sequence[SegmentUse]) -> SegmentUse | None:
-        """The old segment that holds least, if too much of the log is kept for too little."""
+        """Return the old segment with the fewest needed bytes, if too much log is kept for too
+        little."""
         used = sum(s.disk_bytes for s in segments)
         live = {s.base: self._committer.manager.live_bytes(s.base, s.end) for s in segments}
         self._barren = {b: size for b, size in self._barren.items() if live.get(b) == size}

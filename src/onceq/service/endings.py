@@ -1,7 +1,7 @@
-"""What becomes of messages, in the log: at most two lines a minute for each way to end.
+"""Log how messages end: at most two lines a minute for each way to end.
 
-Whoever sends a million messages to a queue that is not there must not write a million lines here,
-and an operator must see all the same that they were refused. The core counts what it does
+A client that sends a million messages to a missing queue must not cause a million lines here, but
+an operator must see that they were refused. The core counts its endings
 (``core/step/recent_endings.py``); at most once a second, while anything happens, the counts become
 lines.
 
@@ -20,11 +20,11 @@ from onceq.service.rates import Rates
 
 
 def tell(rates: Rates, noted: Mapping[tuple[str, int], tuple[int, str]]) -> None:
-    """Log what was noted.
+    """Log the counts.
 
     Args:
-        noted: What has happened and the class: to how many messages, and the queue of the last
-            ones ("": not known).
+        noted: By event and class: the number of messages, and the queue of the last ones ("" if
+            unknown).
     """
     for (what, reason), (count, queue) in noted.items():
         values = {"class": class_name(reason) if reason else OTHER}

@@ -1,13 +1,13 @@
-"""The engine: gather what has happened, let the core decide, persist, then act.
+"""The engine: gather the inputs, let the core decide, persist, then act.
 
-It is the loop of production and of the simulator alike, and knows no event loop and no threads:
-somebody calls ``pump`` when there is something in the inbox. Everything that arrived since the
-last pump shares one sync (group commit). Persisting and acting are in ``committer.py``; mistakes
-planted in their order are found (P15).
+It is the loop of production and of the simulator alike. It knows no event loop and no threads: its
+host calls ``pump`` when there is something in the inbox. Everything that arrived since the last
+pump shares one sync (group commit). ``committer.py`` persists and acts; planted mistakes in the
+order of the two are found (P15).
 
-An engine that was left in the middle of a step, by a failing disk, by a mistake of ours or by an
-exception thrown into it from outside, does nothing more: what it has in memory is then ahead of
-what is durable, and only a new start from the disk is true.
+A failing disk, a mistake of ours, or an exception thrown in from outside may stop an engine in the
+middle of a step. Such an engine does nothing more: its memory is then ahead of what is durable, and
+only a new start from the disk is true.
 
 Upholds: I1, I9 (with ``committer.py``: by the order of persisting and acting).
 """
@@ -75,7 +75,7 @@ OWED_BYTES = 4 << 20
 
 
 class Engine(Committer):
-    """See the module. One caller at a time; hosts see to that."""
+    """The engine of one queue manager. It has one caller at a time; hosts ensure that."""
 
     def __init__(
         self,
@@ -100,19 +100,19 @@ class Engine(Committer):
         """Wire the parts.
 
         Args:
-            wake: Called when the inbox is no longer empty and nobody is pumping; None: whoever
-                fills it pumps.
+            wake: Called when the inbox is no longer empty and nobody is pumping; None: the thread
+                that fills it pumps.
             fatal: Called once if the disk fails; the process must end then.
             background: For the slow half of checkpoints; None: they are written in the pump.
-            said: Called in a pump after everything that follows from its inputs was written, if
-                the host has set ``unsaid``; for hosts that collect what is written.
+            said: Called in a pump after everything that follows from its inputs was written, if the
+                host has set ``unsaid``; for hosts that collect what is written.
             directory: Where public queues and lists are found; None: nowhere (workgroup mode).
-            learned: Called with what the directory says, whenever that has changed.
+            learned: Called with the content of the directory, at each change.
             http: Its addresses for other managers over HTTP.
             mappings: Files that translate addresses at a border; None: there are none.
-            history: Where what has happened is written for audits; None: nowhere.
-            trail_export: Tells acts of administration outside the store; None: nobody does.
-            entropy: Gives so many random bytes, which no other process is given.
+            history: Where events are written for audits; None: nowhere.
+            trail_export: Reports acts of administration outside the store; None: nothing does.
+            entropy: Returns the given number of random bytes, which no other process gets.
         """
         super().__init__(
             manager=manager, store=store, clock=clock, settings=settings, wake=wake,
@@ -127,27 +127,28 @@ class Engine(Committer):
         self._fatal = fatal
         self._said = said
         self.unsaid = False
-        """Whether the host has collected something since ``said`` was called; the host's."""
+        """True if the host has collected output since the last call of ``said``; set by the
+        host."""
         self.answers = Answers()
         self.tokens = TokenDoor(manager, clock, self.rates)
         self._next_owner = 1
         self.stopped = False
         self._portions = Portions()
         self.sessions = Sessions(self, network, lambda: self.http, lambda: self.pump(portion=False))
-        """Where hosts tell what happens to connections with other managers."""
+        """Where hosts report what happens to connections with other managers."""
         self.scrubbing = Scrubbing(self)
         self._upkeep = Upkeep(self)
         self.naming = Naming(self, directory, learned)
         self._named = directory is not None
         self.holding = Holding(self, self.reclaim)
         self.reloading: Callable[[], object] = _no_configuration
-        """Reads the configuration again; the host's."""
+        """Reads the configuration again; set by the host."""
         self.run_jobs: Callable[[], None] = _no_jobs
-        """Sees to it that jobs are worked off; the host's."""
+        """Starts work on jobs; set by the host."""
         self._perform |= self._performers()
 
     def _performers(self) -> dict[type[object], Callable[[Any], None]]:
-        """Who performs which other action."""
+        """Return the performer of each other kind of action."""
         return {
             Connect: self.sessions.connect,
             Ready: self.sessions.ready,
@@ -205,11 +206,10 @@ class Engine(Committer):
         """Finish what is in the inbox, make a checkpoint, close the store.
 
         Raises:
-            StorageFailure: The disk failed now; what was said before is true all the same.
+            StorageFailure: The disk failed now; everything said before is still true.
         """
-        # What was asked is answered first: whoever got no answer would have to take it for in
-        # doubt.
-        # And what takes several steps is finished: nobody is told that it has not happened.
+        # Requests are answered first: a client without an answer would have to take its request for
+        # in doubt.
         manager = self.manager
         while (self.inbox or manager.at_work or manager.owing) and not self.stopped:
             self._portions.core = manager.at_work
@@ -225,13 +225,13 @@ class Engine(Committer):
 
     @property
     def http(self) -> HttpNames:
-        """Its addresses for other managers over HTTP, with the mappings that are in force now."""
+        """Return its addresses for other managers over HTTP, with the mappings in force."""
         if self._mappings is None:
             return self._http
         found = self._mappings.current(self.clock.read().mono_us)
         names, mappings, _ = self._mapped
         if names is not self._http or mappings is not found:
-            # Asked for with each message: put together again only when something has changed.
+            # Needed for each message: put together again only when something has changed.
             self._mapped = (self._http, found, self._http.mapped_by(found))
         return self._mapped[2]
 
@@ -250,8 +250,8 @@ class Engine(Committer):
         Args:
             actor: Who it is; None: this process itself, which may do everything.
             where: Its address, or "local", with the process if that is known; for operators.
-            takes: Asked, before messages that were found for a request are fetched, whether the
-                application takes so many bytes. If not, it has put the request off itself.
+            takes: Called before the messages for a request are fetched: returns whether the
+                application takes that many bytes. If not, it has put the request off itself.
         """
         owner = self._next_owner
         self._next_owner += 1
@@ -263,7 +263,7 @@ class Engine(Committer):
         return owner
 
     def owner_gone(self, owner: int) -> None:
-        """An application is lost or has left."""
+        """Remove an application that is lost or has left."""
         self._asking.pop(owner, None)
         if self._owners.pop(owner, None) is not None:
             self.holding.gone(owner)
@@ -271,7 +271,7 @@ class Engine(Committer):
 
     @property
     def has_work(self) -> bool:
-        """Whether a pump would find anything to do."""
+        """Return True if a pump would find anything to do."""
         return not self.stopped and bool(
             self.inbox or self.sessions.waiting or self._portions.core or self.manager.owing
         )
@@ -279,20 +279,20 @@ class Engine(Committer):
     # ---- the loop -------------------------------------------------------------------------
 
     def pump(self, *, portion: bool = True) -> bool:
-        """Work off what is in the inbox now; True if there is more to do by then.
+        """Process what is in the inbox now; return True if there is more to do by then.
 
         Args:
             portion: Whether a portion of long work is done, too, if there is any.
 
-        One sync for all of it, if any of it needs one. A StorageFailure goes to ``fatal``; any
+        One sync serves all of it, if any of it needs one. A StorageFailure goes to ``fatal``; any
         other exception is a mistake of ours and leaves here, with the engine stopped.
         """
         if self.stopped:
             return False
         inbox, sessions = self.inbox, self.sessions
         items: list[Input] = []
-        # So many and no more: what other threads add meanwhile belongs to the next pump, so this
-        # one ends.
+        # A fixed number: what other threads add meanwhile belongs to the next pump, so this one
+        # ends.
         for _ in range(len(inbox)):
             items.append(inbox.popleft())
         answers = self.answers
@@ -322,7 +322,7 @@ class Engine(Committer):
             if self._behind:
                 self._catch_up()
         except StorageFailure as error:
-            # A disk that fails is expected, and the host is told; anything else is a mistake of
+            # A disk that fails is expected, and the host is informed; anything else is a mistake of
             # ours and must be seen. In both cases memory may be ahead of the disk.
             self.stopped = True
             self._fatal(error)
@@ -338,7 +338,8 @@ class Engine(Committer):
         )  # fmt: skip
 
     def _portion(self, now: Now, items: list[Input]) -> Kind:
-        """Whose portion this pump does; what decides of it is put before the other items."""
+        """Return the kind of work whose portion this pump does; its input goes before the other
+        items."""
         portions, manager = self._portions, self.manager
         house = self.due.look_us <= now.mono_us or self.due.position <= self.store.position
         kind = portions.next(owing=manager.owing, house=house)
@@ -355,7 +356,7 @@ class Engine(Committer):
         return kind
 
     def _keep_house(self, now: Now) -> None:
-        """Look at everything that has a time of its own, and ask when that is wanted again."""
+        """Check everything that has a time of its own, and ask when the next check is due."""
         if self._held_us <= now.mono_us:
             self._make_durable()
         self._upkeep.work(now)
@@ -391,13 +392,13 @@ class Engine(Committer):
     # ---- time -----------------------------------------------------------------------------
 
     def next_timer(self) -> int | None:
-        """Monotonic microseconds at which ``tick`` is wanted, or None. May be early."""
+        """Return the monotonic microseconds at which ``tick`` is due, or None. May be early."""
         core_us = self.manager.next_timer()
         due_us = self.due.timer_us if core_us is None else min(core_us, self.due.timer_us)
         return due_us if due_us != NEVER else None
 
     def tick(self) -> None:
-        """Time has come for something; a pump must follow."""
+        """Handle a due time; a pump must follow."""
         now = self.clock.read()
         self.sessions.tick(now)
         if self.manager.portion_due(now):
@@ -412,22 +413,22 @@ class Engine(Committer):
 
     @property
     def low(self) -> bool:
-        """Whether the reserve of the disk is reached."""
+        """Return True if the reserve of the disk is reached."""
         return self._upkeep.low
 
     def reclaim(self) -> None:
-        """Give back what nothing needs any more."""
+        """Give back segments that nothing needs any more."""
         self._upkeep.reclaim()
 
     # ---- notices -----------------------------------------------------------------------------
 
     def _notice(self, action: Notice) -> None:
-        """Some of these can be caused by anybody, so they are rates."""
+        """Log a notice; anybody can cause some of these, so they are rates."""
         self.rates.note(action.what, action.values, level=logging.WARNING)
 
 
 def _no_jobs() -> None:
-    """Jobs stay as they are: nobody here works them off."""
+    """Leave jobs unchanged: nothing here works on them."""
 
 
 def _no_configuration() -> object:

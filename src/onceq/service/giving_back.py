@@ -1,7 +1,7 @@
-"""Segments that nothing needs any more go a few at a time.
+"""Give unneeded segments back a few at a time.
 
-A drained queue may leave hundreds of them at once, and to remove a file takes the file system some
-milliseconds. So a pump gives back a few, and the next one goes on; an orderly stop and a disk that
+A drained queue may leave hundreds of them at once, and the file system needs some milliseconds to
+remove a file. So a pump gives back a few, and the next one goes on; an orderly stop and a disk that
 is nearly full do not wait.
 
 Upholds: I24 (no pump is longer the more there is to give back).
@@ -19,10 +19,10 @@ GIVEN_BACK_AT_ONCE: Final = 4
 
 
 class GivingBack:
-    """See the module.
+    """Gives back segments of one store.
 
     Attributes:
-        more: Whether there were more, when it was looked last.
+        more: Whether the last check left some.
     """
 
     def __init__(self, store: Store, needed: Callable[[int, int], bool]) -> None:
@@ -31,7 +31,7 @@ class GivingBack:
         self.more = False
 
     def some(self, *, at_once: bool = False) -> int:
-        """Give back a few segments; returns how many bytes.
+        """Give back a few segments; return the number of bytes.
 
         Args:
             at_once: All that there are.

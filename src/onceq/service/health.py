@@ -1,8 +1,7 @@
-"""Whether a queue manager is well: what a load balancer, a supervisor or a person asks first.
+"""The health of a queue manager, as a load balancer, a supervisor or a person asks for it.
 
-*Live* is a manager whose loop turns: that it answers is all there is to it. *Ready* is one that
-takes work; if it is not, each reason is said. What needs a person, and keeps nobody from working,
-is a note.
+A manager is *live* if its loop turns: any answer proves that. It is *ready* if it takes work; if
+not, each reason is given. A condition that needs a person, and stops no work, is a note.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ FULL = "the reserve of the disk is reached: sends are refused until there is roo
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What is to be said.
+    """The health of one queue manager.
 
     Attributes:
         reasons: Why it is not ready; none: it is.
@@ -31,12 +30,12 @@ class Health:
 
     @property
     def ready(self) -> bool:
-        """Whether it takes work."""
+        """Return True if it takes work."""
         return not self.reasons
 
 
 def health_of(engine: Engine, doors: Doors) -> Health:
-    """How a queue manager is that has recovered; in the thread of its engine."""
+    """Return the health of a recovered queue manager. Runs in the thread of its engine."""
     reasons, notes = [], []
     if engine.stopped:
         reasons.append(STOPPING)

@@ -1,7 +1,7 @@
 """The history of this manager, if its setting asks for one: found by name, fed by the engine.
 
-What writes it needs libraries that a plain install lacks (``onceq[history]``), so nothing of it is
-imported before the setting is seen.
+Its writer needs libraries that a plain install lacks (``onceq[history]``), so nothing of it is
+imported before the setting is read.
 """
 
 from __future__ import annotations
@@ -22,30 +22,31 @@ class History(Protocol):
 
     @property
     def position(self) -> int:
-        """Everything before it is told, or known to be missing."""
+        """Return the position before which everything is recorded, or known to be missing."""
 
     @property
     def notes(self) -> int:
-        """How many things wait in memory although the log may have nothing more to tell."""
+        """Return the number of events in memory, which wait even if the log has nothing more to
+        report."""
 
     def mark(self, position: int, wall_us: int) -> None:
-        """Everything before a log position is durable at that time."""
+        """Note that everything before a log position is durable at that time."""
 
     def observe(self, position: int, wall_us: int, what: Observed) -> None:
-        """Something has happened of which there is no record."""
+        """Note an event that has no record."""
 
     def covered(self, position: int) -> None:
-        """A checkpoint is in force."""
+        """Note that a checkpoint is in force."""
 
     def needs(self, base: int, end: int) -> bool:
-        """Whether a part of the log must stay; not to be asked while ``project`` runs."""
+        """Return True if a part of the log must stay; not to be called while ``project`` runs."""
 
     def project(self, upto: int, wall_us: int) -> None:
         """Go on up to a position that is durable; slow, in any thread, never raises."""
 
 
 def history_of(store: LogStore, files: Files, settings: Settings) -> History | None:
-    """The history of the manager that lives in a store; None if none is wanted.
+    """Return the history of the manager in a store; None if none is wanted.
 
     Raises:
         ConfigurationError: A library is missing.

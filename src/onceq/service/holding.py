@@ -1,12 +1,12 @@
 """A hold on the files of the log, for a backup that a client process copies.
 
-The client asks for it, says again and again that it is still at it, and ends it when everything is
-copied; only if all of that was answered it writes its manifest. The hold ends by itself when its
-connection is gone, when nothing is heard of it for BACKUP_HOLD_S, and when the disk gets nearly
-full: a backup must not be why messages are refused. Nothing of it survives this process: the
-client then hears that its backup is over.
+The client asks for it, renews it regularly, and ends it when everything is copied. It writes its
+manifest only if all of those requests were answered. The hold ends by itself when its connection is
+gone, when it was not renewed for BACKUP_HOLD_S, and when the disk is nearly full: a backup must not
+be the reason to refuse messages. It does not survive this process: the client then hears that its
+backup is over.
 
-Upholds: I24 (what a lost backup keeps from being given back is bounded in time).
+Upholds: I24 (a lost backup keeps segments for a bounded time only).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Holding:
         self._owner = 0
         self._number = 0
         self._until_us = 0
-        """When (monotonic us) it ends by itself; 0: nothing is held."""
+        """When (monotonic us) it ends by itself; 0 if nothing is held."""
         self._low = False
         self._over = "it is not known to this queue manager, which may have been started since"
         """Why the last one is over."""
 
     def perform(self, action: Hold) -> None:
-        """Do what is asked, and answer."""
+        """Perform a request about the hold, and answer."""
         try:
             result: object = None
             if action.grip == Grip.BEGIN.value:
@@ -92,7 +92,7 @@ class Holding:
     # ---- how it ends otherwise ----------------------------------------------------------------
 
     def gone(self, owner: int) -> None:
-        """An application is gone."""
+        """End the hold of an application that is gone."""
         if self._until_us and owner == self._owner:
             # Not here: this may be called outside of a pump, where segments must not be given back.
             self._until_us = 1  # with the next pump, which has the engine to itself
@@ -100,7 +100,7 @@ class Holding:
             self._over = "its connection was lost"
 
     def look(self, now: Now, *, low: bool) -> None:
-        """Let go what is held for too long, or on a disk that gets full."""
+        """End a hold that lasts too long, or is on a disk that is nearly full."""
         self._low = low
         if not self._until_us:
             return
@@ -112,5 +112,5 @@ class Holding:
             self._let_go(why, logging.WARNING)
 
     def due(self) -> Due:
-        """When it ends by itself."""
+        """Return when it ends by itself."""
         return at(self._until_us or None)

@@ -1,9 +1,9 @@
-"""What is shown at the other end of a connection (``Shown``), read from its transport.
+"""Read what the other end of a connection has shown (``Shown``) from its transport.
 
-At the Unix socket the system tells the process that connected, and its account (SO_PEERCRED). Over
-TLS a certificate is shown that was checked in the handshake. A TCP connection shows its address,
-and nothing else. Who that is, and what it may speak for, is decided in ``model/identification.py``
-alone; a token, which the hello of an application may bring, is looked at in ``tokens.py``.
+At the Unix socket the system names the process that connected, and its account (SO_PEERCRED). A TLS
+connection has a certificate that the handshake has checked. A TCP connection has its address, and
+nothing else. ``model/identification.py`` alone decides who that is, and what it may speak for.
+``tokens.py`` checks a token, which the hello of an application may bring.
 
 Upholds: I28.
 """
@@ -22,11 +22,11 @@ from onceq.service.admission import LOCAL
 from onceq.tls.identity import claims_of
 
 _CREDENTIALS: Final = struct.Struct("3i")
-"""Of SO_PEERCRED: process, account, group."""
+"""The value of SO_PEERCRED: process, account, group."""
 
 
 def shown_on(transport: asyncio.BaseTransport | None, *, http: bool = False) -> Shown:
-    """What the other side of a connection has shown.
+    """Return what the other side of a connection has shown.
 
     Args:
         http: Whether HTTP is spoken on it.
@@ -45,7 +45,7 @@ def shown_on(transport: asyncio.BaseTransport | None, *, http: bool = False) -> 
 
 
 def account(uid: int) -> Account:
-    """An account of this computer; the one that this process runs under may do everything, and so
+    """Return an account of this computer; the account of this process may do everything, and so
     may the system's administrator."""
     try:
         name = pwd.getpwuid(uid).pw_name
@@ -55,8 +55,8 @@ def account(uid: int) -> Account:
 
 
 def process_of(transport: asyncio.BaseTransport | None) -> int:
-    """The process that has connected at the Unix socket; 0: the system does not say, or means one
-    that cannot be seen from here (in another container)."""
+    """Return the process that has connected at the Unix socket; 0 if the system does not say, or
+    means one that cannot be seen from here (in another container)."""
     own = transport.get_extra_info("socket") if transport is not None else None
     if own is None or own.family != socket.AF_UNIX:
         return 0
@@ -65,7 +65,8 @@ def process_of(transport: asyncio.BaseTransport | None) -> int:
 
 
 def at_socket(own: socket.socket) -> str:
-    """Whose connections one at the Unix socket is counted with; LOCAL: with our own."""
+    """Return the account with which a connection at the Unix socket is counted; LOCAL is our
+    own."""
     uid = _at_unix(own)
     if uid is None:
         return LOCAL
@@ -74,19 +75,19 @@ def at_socket(own: socket.socket) -> str:
 
 
 def _address(transport: asyncio.BaseTransport) -> str:
-    """Of the other end; "": it has none."""
+    """Return the address of the other end; "" if it has none."""
     peer = transport.get_extra_info("peername")
     return str(peer[0]).partition("%")[0] if isinstance(peer, tuple) else ""
 
 
 def _at_unix(own: Any) -> int | None:
-    """The account of the process at the other end."""
+    """Return the account of the process at the other end."""
     found = _credentials(own)
     return None if found is None else found[1]
 
 
 def _credentials(own: Any) -> tuple[int, int] | None:
-    """The process that has connected, and its account; None: the system does not say."""
+    """Return the process that has connected, and its account; None if the system does not say."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return None

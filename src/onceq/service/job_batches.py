@@ -1,8 +1,8 @@
-"""What becomes of the next messages of a job: read, judged by the words of ``model/letters``, and
-handed to the core as one batch.
+"""The next batch of a job: its messages are read, judged by the rules of ``model/letters``, and
+handed to the core.
 
-Nothing is remembered between two batches but where the job is, and the core keeps that: whoever
-asks again gets the same batch, of the messages that are there by then.
+Nothing is remembered between two batches but the position of the job, which the core keeps. A
+repeated request gets the same batch, of the messages that are there by then.
 """
 
 from __future__ import annotations
@@ -37,33 +37,33 @@ from onceq.packet.batch import Batch
 from onceq.service.job_transactions import wholes
 
 PAGE_BYTES: Final = 1 << 22
-"""Packets that are read at once; one message is always read."""
+"""Bytes of packets that are read at once; one message is always read."""
 OTHERS: Final = "(others)"
-"""In place of destinations for which there is no room."""
+"""Replaces destinations for which there is no room."""
 _DEAD: Final[Mapping[int, str]] = {DEAD_XACT: letters.DEAD_XACT, DEAD_LETTER: letters.DEAD}
 
 
 class Ask(Protocol):
-    """Ask the manager and wait; raises its OnceqError."""
+    """Asks the manager and waits; raises its OnceqError."""
 
     def __call__(self, asked: Any, /) -> object: ...
 
 
 class Reader:
-    """What a batch is made from: messages, and which queues there are here."""
+    """Reads what a batch is made from: messages, and the local queues."""
 
     def __init__(self, here: bytes, ask: Ask) -> None:
-        """Nothing is asked yet; ``here`` is the GUID of the manager."""
+        """Prepare; nothing is asked yet. ``here`` is the GUID of the manager."""
         self.here, self._ask = here, ask
         self.diverted: Counter[str] = Counter()
-        """Where messages were going that a job sends elsewhere, and how many; what is sent again
-        does not say it any more."""
+        """Counts the original destinations of redirected messages, which the messages no longer
+        contain."""
 
     def page(self, source: Source, after: int, count: int, *, read: bool) -> Batch | None:
-        """The next messages behind a place; None: there are none.
+        """Return the next messages behind a position; None if there are none.
 
         Args:
-            read: Whether their packets are wanted; without them only the places are known.
+            read: Whether their packets are wanted; without them only the positions are known.
         """
         pick, value = (PickBy.NOTHING, b"") if read else (PickBy.TOPS, bytes(4))
         try:
@@ -75,7 +75,7 @@ class Reader:
             return None
 
     def kind_of(self, name: str) -> bool | None:
-        """Whether a queue is transactional; None: it is not here."""
+        """Return True if a queue is transactional; None if it is not here."""
         try:
             return cast(QueueView, self._ask(Look(QUEUE.what, name))).transactional
         except OnceqError:
@@ -83,7 +83,7 @@ class Reader:
 
 
 def next_batch(work: Work, reader: Reader) -> JobBatch:
-    """What is to be done next; raises OnceqError if the messages cannot be read."""
+    """Return the next batch; raises OnceqError if the messages cannot be read."""
     if work.at >= len(work.sources):
         return _on(work, len(work.sources), 0, over=True)
     source = work.sources[work.at]
@@ -93,7 +93,7 @@ def next_batch(work: Work, reader: Reader) -> JobBatch:
     try:
         page = reader.page(source, work.after, count, read=read) if source.ends else None
     except QueueNotFound:
-        # What was in it went with it.
+        # Its messages went with the queue.
         page = None
     if page is None:
         last = work.at + 1 == len(work.sources)
@@ -127,12 +127,12 @@ class _Seen:
 
     @property
     def size(self) -> int:
-        """Bytes of what is sent for it."""
+        """Return the bytes that are sent for it."""
         return len(self.letter.message.body) if self.meant and self.letter is not None else 0
 
 
 class _Judging:
-    """One page of messages, and what becomes of them."""
+    """One page of messages, and the decisions about them."""
 
     def __init__(self, work: Work, source: Source, reader: Reader) -> None:
         self._work, self._order, self._source, self._reader = work, work.order, source, reader
@@ -141,10 +141,10 @@ class _Judging:
         self._kinds: dict[str, bool | None] = {}
 
     def batch(self, page: Batch, *, read: bool, whole: bool = True) -> JobBatch | None:
-        """What becomes of a page, or of its beginning.
+        """Return the batch for a page, or for its beginning.
 
         Args:
-            whole: Answer None if it begins with a transaction that goes on behind it.
+            whole: Return None if it begins with a transaction that goes on behind it.
         """
         seen, after, full = self._seen(page, read=read)
         parts: list[list[int]] = []
@@ -168,12 +168,12 @@ class _Judging:
         )  # fmt: skip
 
     def _destination(self, message: Message) -> str:
-        """Where it goes, if not all go to one place."""
+        """Return the message's own destination, if not all go to one place."""
         return "" if self._order.to else message.destination
 
     def _seen(self, page: Batch, *, read: bool) -> tuple[list[_Seen], int, bool]:
-        """The messages of a page up to where the job ends: by what came later, then with where it
-        goes on, or (True) by its limit."""
+        """Return the messages of a page up to where the job ends; then the place where it goes on
+        behind later messages, or True for the end by its limit."""
         order, meant = self._order, 0
         found: list[_Seen] = []
         left = order.limit - self._work.done if order.limit else len(page)
@@ -187,14 +187,15 @@ class _Judging:
                 letter = Letter(self._name, page[index], self._reader.here)
                 one = _Seen(lookup, letter, *self._is_meant(letter))
             if one.meant and meant >= left:
-                # How many of those before will be done, nobody knows yet.
+                # The number of earlier ones that will be done is still unknown.
                 return found, 0, True
             meant += one.meant
             found.append(one)
         return found, 0, False
 
     def _deeds(self, done: list[_Seen], parts: list[list[int]]) -> Iterator[JobDeed]:
-        """What is done to messages, those of a transaction together where its first one stands."""
+        """Yield the actions for messages; those of a transaction come together at its first
+        message."""
         of = {index: part for part in parts for index in part}
         given: set[int] = set()
         for index, one in enumerate(done):
@@ -210,7 +211,8 @@ class _Judging:
                 yield replace(self._deed(done[at]), together=index + 1, apart=False)
 
     def _is_meant(self, letter: Letter) -> tuple[bool, str]:
-        """Whether something is to be done; and if it fits all the same, why it stays."""
+        """Return whether something is to be done, and for a fitting message that stays the
+        reason."""
         order = self._order
         if not order.which.fits(letter, self._work.began_s):
             return False, ""
@@ -233,7 +235,7 @@ class _Judging:
         return self._kinds[name]
 
     def _deed(self, one: _Seen) -> JobDeed:
-        """What is sent in the place of a message."""
+        """Return what is sent in the place of a message."""
         if one.letter is None:
             return JobDeed(one.lookup, "")
         letter, message, order = one.letter, one.letter.message, self._order
@@ -248,15 +250,15 @@ class _Judging:
             values.pop("priority", None)
             values.pop("delivery", None)
         item = SendItem(destination, PLAIN, Run.of([message.body]), values=values)
-        # One that was sent with others goes as a part of something that nobody can complete,
+        # A message that was sent with others goes as a part of something that nobody can complete,
         # unless it is found to be sent with all of them (``_deeds``).
         alone = message.first_in_transaction and message.last_in_transaction
         apart = transactional and message.transactional and not alone
         return JobDeed(message.lookup_id, str(message.id), item, transactional, apart=apart)
 
     def _is_transactional(self, message: Message) -> bool:
-        """Of the kind that it was; what died because its queue is of the other kind goes as that
-        wants it, and so does what goes to a queue that is here."""
+        """Return True to send it transactionally: as a local target queue needs it, else as it was
+        sent; a message that died because its queue is transactional counts as transactional."""
         kind = self._kind_of(self._order.to) if self._order.to else None
         if kind is not None:
             return kind
@@ -265,7 +267,7 @@ class _Judging:
 
 
 def _soft_end(seen: list[_Seen]) -> int:
-    """How many messages a step should do at most."""
+    """Return the number of messages that a step should do at most."""
     size = 0
     for index, one in enumerate(seen[:JOB_BATCH_MESSAGES]):
         size += one.size

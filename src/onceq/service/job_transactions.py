@@ -22,22 +22,22 @@ class PageTransactions:
     """The transactions of a page, each as the indexes of its messages, in its own order.
 
     Attributes:
-        whole: Those that are there entirely.
-        parts: Others. Of some the rest may stand behind the page.
+        whole: The complete ones.
+        parts: Others. Of some the rest may be behind the page.
     """
 
     whole: list[list[int]]
     parts: list[list[int]]
 
     def cut(self, count: int, wanted: int, *, last: bool, whole: bool) -> int:
-        """How many messages a batch takes, so that it tears no transaction.
+        """Return how many messages a batch takes, so that it splits no transaction.
 
         Args:
             count: How many there are to take, of the whole page.
             wanted: How many it should take at most.
-            last: Nothing behind these is of the job.
-            whole: Answer 0 rather than tear one, and keep to ``wanted``. Else what goes on behind
-                the page is torn, and more than ``wanted`` may be taken.
+            last: Nothing behind these belongs to the job.
+            whole: Return 0 rather than split one, and keep to ``wanted``. Else a transaction that
+                goes on behind the page is split, and more than ``wanted`` may be taken.
         """
         if last and count <= wanted:
             return count
@@ -62,11 +62,11 @@ class PageTransactions:
 
 
 def wholes(page: Batch, destination: Callable[[Message], str]) -> PageTransactions:
-    """The transactions of a page.
+    """Return the transactions of a page.
 
     Args:
-        destination: What sets messages apart that one transaction has sent to several queues and
-            that are in one now, as dead letters are.
+        destination: Distinguishes messages that one transaction has sent to several queues and that
+            are in one now, as dead letters are.
     """
     surveys: dict[str, Survey] = {}
     places = {lookup: index for index, lookup in enumerate(page.lookup_ids)}

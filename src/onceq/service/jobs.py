@@ -1,9 +1,9 @@
-"""Jobs are worked off, one after another, while a queue manager runs.
+"""Run jobs, one after another, while a queue manager runs.
 
-What a job does needs what messages say, which the core does not have (``core/inputs/jobs.py``). So
-a thread asks the engine for messages as an application would, decides what becomes of each, and
-hands that back, a batch at a time. It keeps nothing: where a job is, the core says. When it ends in
-the middle, by a stop or a crash, the job runs on at the next start.
+A job needs the content of messages, which the core does not have (``core/inputs/jobs.py``). So a
+thread asks the engine for messages as an application would, decides about each, and hands the
+decisions back, a batch at a time. It keeps nothing: the core has the position of a job. After a
+stop or a crash, the job runs on at the next start.
 
 The thread begins with the first job that there is to do.
 
@@ -24,16 +24,16 @@ from onceq.service.job_batches import Ask, Reader, next_batch
 from onceq.service.logs import event
 
 GONE: Final = (ServiceNotAvailable, StorageFailure)
-"""What is heard of a manager that has stopped."""
+"""The errors of a manager that has stopped."""
 
 log = logging.getLogger("onceq")
 
 
 class JobThread:
-    """See the module."""
+    """The thread that runs the jobs of one manager."""
 
     def __init__(self, ask: Ask) -> None:
-        """Nothing is asked yet."""
+        """Prepare; nothing is asked yet."""
         self._ask = ask
         self._here = b""
         self._soon = threading.Event()
@@ -42,18 +42,18 @@ class JobThread:
         self._lock = threading.Lock()
 
     def start(self, here: bytes, *, running: bool) -> None:
-        """The manager runs from now on.
+        """Begin: the manager runs from now on.
 
         Args:
             here: Its GUID.
-            running: Whether there is something to go on with.
+            running: Whether there is a job to go on with.
         """
         self._here = here
         if running:
             self.soon()
 
     def soon(self) -> None:
-        """There is a job; from any thread, also in the middle of a pump."""
+        """Note that there is a job; from any thread, also in the middle of a pump."""
         self._soon.set()
         with self._lock:
             if self._started or self._over or not self._here:
@@ -62,8 +62,8 @@ class JobThread:
         threading.Thread(target=self._run, name="onceq-jobs", daemon=True).start()
 
     def stop(self) -> None:
-        """No further batch begins. One that is under way is not waited for: it is recorded whole,
-        or not at all."""
+        """Begin no further batch. A batch under way is not waited for: it is recorded whole, or
+        not at all."""
         with self._lock:
             self._over = True
         self._soon.set()
@@ -85,7 +85,7 @@ class JobThread:
                 wait_s = JOB_RETRY_S
 
     def round(self) -> bool:
-        """Work off what there is; whether some of it has to be tried again later."""
+        """Run the jobs that there are; return whether some of them have to be tried again later."""
         reader, stuck, behind = Reader(self._here, self._ask), False, 0
         while not self._over:
             work = cast(Work | None, self._ask(NextJob(behind)))
@@ -96,7 +96,7 @@ class JobThread:
         return stuck
 
     def _work_off(self, work: Work, reader: Reader) -> bool:
-        """Go on with a job until it is over; False: it cannot go on now."""
+        """Go on with a job until it is over; return False if it cannot go on now."""
         reader.diverted.clear()
         try:
             return self._through(work, reader)

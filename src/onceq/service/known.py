@@ -1,7 +1,7 @@
-"""Managers that messages were exchanged with: they go before strangers.
+"""Managers with which messages were exchanged: they go before strangers.
 
-By GUID, and by the address they had then. The least recent ones are forgotten; those that the
-durable state knows are taken up again at each start.
+They are kept by GUID, and by the address they had then. The least recent ones are forgotten; the
+ones in the durable state are loaded again at each start.
 
 Upholds: I24.
 """
@@ -15,7 +15,7 @@ from onceq.model.limits import KNOWN_PEERS_MAX
 
 
 class KnownPeers:
-    """See the module."""
+    """The known managers, by GUID and address."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[bytes | str, None] = OrderedDict()
@@ -24,7 +24,7 @@ class KnownPeers:
         return who in self._known
 
     def exchanged(self, *who: bytes | str) -> None:
-        """Messages went to, or came from, this GUID or address."""
+        """Note that messages went to, or came from, this GUID or address."""
         for one in who:
             self._known[one] = None
             # The least recent ones are at the front, where they are forgotten.
@@ -33,6 +33,6 @@ class KnownPeers:
             self._known.popitem(last=False)
 
     def remember(self, guids: Iterable[bytes]) -> None:
-        """Take up what is known from an earlier life."""
+        """Add the managers that are known from an earlier life."""
         for guid in guids:
             self.exchanged(guid)

@@ -26,11 +26,11 @@ class Connection(Protocol):
         """Send bytes; never blocks."""
 
     def close(self) -> None:
-        """Send what was written, then close."""
+        """Send the bytes that were written, then close."""
 
     @property
     def writable(self) -> bool:
-        """Whether little enough is still to be sent."""
+        """Return True if there is room for more output."""
 
 
 class Network(Protocol):
@@ -43,7 +43,7 @@ class Network(Protocol):
         """Begin to connect; ``Sessions.connected`` or ``connect_failed`` follows.
 
         Args:
-            homes: See ``core/decision.Connect``.
+            homes: As in ``core/decision.Connect``.
         """
 
 
@@ -52,7 +52,7 @@ class Link:
     """One session and what carries it.
 
     Attributes:
-        who: Who the other side is, and what that rests on.
+        who: The identity of the other side, and what that rests on.
         told: Whether the core knows of the session.
         wants: Whether the core has something to transmit on it.
         armed: When its timer was last set to ring; 0: not at all.

@@ -1,9 +1,9 @@
 """Listening sockets that know when to stop accepting.
 
-The loop's own servers try again at once, for every connection that waits, when the system has no
-descriptor left, and write a line each time: a processor and a disk are busy with saying so. Here
-accepting pauses, and goes on when there may be room again. Who connects is looked at before
-anything is made for him.
+When the system has no descriptor left, the loop's own servers try again at once, for every
+connection that waits, and log a line each time: that alone keeps a processor and a disk busy. Here
+accepting pauses, and goes on when there may be room again. A client is checked before anything is
+made for it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Listener:
         Args:
             own: Bound; it belongs to the listener now.
             take: Gets each connection.
-            short: Told when the system has no room for another one; accepting pauses then.
+            short: Called when the system has no room for another one; accepting pauses then.
         """
         self._loop = loop
         self._socket = own
@@ -55,17 +55,17 @@ class Listener:
 
     @property
     def where(self) -> str:
-        """The address, with its real port."""
+        """Return the address, with its real port."""
         host, port = self._socket.getsockname()[:2]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     @property
     def descriptor(self) -> int:
-        """Of its socket; -1: it is closed."""
+        """Return the descriptor of its socket; -1 if it is closed."""
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Accept nobody any more."""
+        """Stop accepting."""
         if self._socket.fileno() < 0:
             return
         if self._pause is None:
@@ -75,7 +75,7 @@ class Listener:
         self._socket.close()
 
     def _ready(self) -> None:
-        """Somebody waits: take a few, so that those who are there have their turn as well."""
+        """Accept a few waiting connections, so that existing ones have their turn as well."""
         for _ in range(ACCEPTS_AT_ONCE):
             try:
                 made, peer = self._socket.accept()
@@ -93,7 +93,7 @@ class Listener:
                 return
 
     def _brake(self, error: OSError) -> None:
-        """Whoever waits goes on waiting."""
+        """Pause accepting; waiting clients go on waiting."""
         self._loop.remove_reader(self._socket.fileno())
         self._pause = self._loop.call_later(ACCEPT_PAUSE_S, self._go_on)
         self._short(error)
@@ -104,7 +104,7 @@ class Listener:
 
 
 async def addresses(loop: asyncio.AbstractEventLoop, host: str, port: int) -> list[tuple[int, Any]]:
-    """Where to listen: family and address, each once; raises OSError."""
+    """Return where to listen: family and address, each once; raises OSError."""
     try:
         # An address needs no thread that looks it up.
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
@@ -114,7 +114,7 @@ async def addresses(loop: asyncio.AbstractEventLoop, host: str, port: int) -> li
 
 
 def bound(family: int, address: Any) -> socket.socket:
-    """A socket at an address; raises OSError."""
+    """Return a socket at an address; raises OSError."""
     own = socket.socket(family, socket.SOCK_STREAM)
     try:
         if family != socket.AF_UNIX:
@@ -133,7 +133,7 @@ def bound(family: int, address: Any) -> socket.socket:
 
 
 def bound_for_owner(path: str, group: int | None = None) -> socket.socket:
-    """A Unix socket that only its owner may use, in the place of an earlier one.
+    """Return a Unix socket that only its owner may use; it replaces an earlier one.
 
     Args:
         group: Number of a group whose members may, too.

@@ -1,4 +1,4 @@
-"""What a queue manager tells its operator: one line for each event, to be read and to be searched.
+"""The log of a queue manager: one line for each event, to be read and to be searched.
 
     2026-11-20T21:14:03.250Z INFO session opened: session=3 peer=… address=10.0.0.7 outgoing=12
     {"time": "2026-11-20T21:14:03.250Z", "level": "INFO", "event": "session opened", "session": 3}
@@ -61,7 +61,7 @@ def _plain(value: object) -> str:
 
 
 class _Lines(logging.Formatter):
-    """Coordinated universal time with milliseconds, level, and the event on one line."""
+    """Formats UTC time with milliseconds, level, and the event on one line."""
 
     default_time_format = "%Y-%m-%dT%H:%M:%S"
     default_msec_format = "%s.%03dZ"
@@ -73,10 +73,10 @@ class _Lines(logging.Formatter):
 
 
 class _Json(_Lines):
-    """The same as an object of JSON, in ASCII: no character of any value can break the line."""
+    """Formats the same as a JSON object, in ASCII: no character of any value can break the line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """See logging.Formatter."""
+        """Return the line of a record."""
         what = getattr(record, "onceq_event", None)
         said: dict[str, object] = {
             "time": self.formatTime(record),
@@ -96,9 +96,9 @@ class _Json(_Lines):
 class Lines:
     """Lines on their way to a pipe, a terminal or a file that nobody may read.
 
-    A call that says a line never waits: a loop that waited for the reader of its log would serve
-    nobody (finding K14). A thread writes them. What has no room is counted, and the next line that
-    is written says so.
+    A call never waits: a loop that waited for the reader of its log would serve nobody (finding
+    K14). A thread writes the lines. Lines without room are counted, and the next line that is
+    written says so.
     """
 
     def __init__(self, stream: IO[str]) -> None:
@@ -110,7 +110,7 @@ class Lines:
         self._thread: threading.Thread | None = None
 
     def say(self, line: str) -> None:
-        """Have a line written, if there is room for it."""
+        """Queue a line to be written, if there is room for it."""
         with self._changed:
             if len(self._waiting) >= LOG_LINES_MAX:
                 self._missing += 1
@@ -122,7 +122,7 @@ class Lines:
             self._changed.notify_all()
 
     def flush(self, wait_s: float = LOG_FLUSH_S_MAX) -> bool:
-        """Wait until everything is written, for a while; whether it is."""
+        """Wait for a limited time until everything is written; return whether it is."""
         with self._changed:
             return self._changed.wait_for(lambda: not (self._waiting or self._writes), wait_s)
 
@@ -144,8 +144,8 @@ class Lines:
 
 
 def _put(stream: IO[str], text: str) -> None:
-    """Write to a stream, past the memory that the interpreter has for it: at its end the process
-    would wait for a thread that has that, and waits for a reader."""
+    """Write to a stream past the interpreter's own buffer: at its end the process would wait for
+    a thread that holds the buffer, and waits for a reader."""
     try:
         where = stream.fileno()
     except (OSError, AttributeError):
@@ -164,14 +164,14 @@ class _Handler(logging.Handler):
         self._lines = lines
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See logging.Handler."""
+        """Queue the line of a record."""
         try:
             self._lines.say(self.format(record))
         except Exception:  # noqa: BLE001 - as every handler of logging does
             self.handleError(record)
 
     def flush(self) -> None:
-        """See logging.Handler."""
+        """Wait until the lines are written."""
         self._lines.flush()
 
 
@@ -180,7 +180,7 @@ def _formatter(form: str) -> _Lines:
 
 
 def set_up(level: str, stream: IO[str] | None = None, *, form: str = "text") -> logging.Handler:
-    """Let a process that is a queue manager write its log; returns the handler.
+    """Let a process that is a queue manager write its log; return the handler.
 
     Args:
         level: One of LEVELS.
@@ -196,8 +196,7 @@ def set_up(level: str, stream: IO[str] | None = None, *, form: str = "text") -> 
 
 
 def change(level: str, form: str) -> None:
-    """Log from now on what is as bad as that, in that form, if this process writes its log
-    (``set_up``)."""
+    """Change the level and the form of the log, if this process writes its log (``set_up``)."""
     root = logging.getLogger()
     own = [handler for handler in root.handlers if isinstance(handler.formatter, _Lines)]
     for handler in own:

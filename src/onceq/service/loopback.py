@@ -1,8 +1,9 @@
-"""A session of a queue manager with itself: what one side says the other hears in a later pump.
+"""A session of a queue manager with itself: each side hears in a later pump what the other has
+said.
 
-It carries what waits in an outgoing queue under a name that has become one of this computer since:
-it was sent before anything that is sent to the queue here by now, and arrives before that
-(``core/names/resolve.py``). Nothing of it needs a network.
+It carries messages that wait in an outgoing queue under a name that has become one of this computer
+since. They were sent before anything that is sent to the queue here by now, and arrive before that
+(``core/names/resolve.py``). It needs no network.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ class End:
 
     @property
     def writable(self) -> bool:
-        """Whether little enough is still to be heard."""
+        """Return True if there is room for more output."""
         return not self.said
 
     def write(self, pieces: Sequence[Buffer]) -> None:
-        """See Connection."""
+        """Queue bytes for the other side."""
         if self.other is not None:
             self.said.append((self.other, b"".join(pieces)))
 
     def close(self) -> None:
-        """See Connection."""
+        """Close both sides; the other one hears of it in a later pump."""
         other, self.other = self.other, None
         if other is not None:
             other.other = None
@@ -54,7 +55,7 @@ def hand_on(
     hear: Callable[[int, bytes], None],
     gone: Callable[[int, str], None],
 ) -> None:
-    """Let what was said until now be heard; what is answered is for the next time."""
+    """Deliver what was said until now; the answers wait for the next call."""
     for _ in range(len(said)):
         end, data = said.popleft()
         if data is None:
@@ -64,7 +65,7 @@ def hand_on(
 
 
 def ends(said: deque[tuple[End, bytes | None]]) -> tuple[End, End]:
-    """Both sides of a session."""
+    """Return both sides of a session."""
     one, other = End(said), End(said)
     one.other, other.other = other, one
     return one, other

@@ -31,10 +31,10 @@ def serve(
     peers: dict[str, str] | None = None,
     create: str | None = None,
 ) -> None:
-    """Run the queue manager of a data directory until it is told to stop.
+    """Run the queue manager of a data directory until it is asked to stop.
 
     Args:
-        listen, client_listen, peers: Take the place of what the configuration file says.
+        listen, client_listen, peers: Override the configuration file.
         create: Make the queue manager first, with this name, if the directory is not one.
 
     Raises:
@@ -47,7 +47,7 @@ def serve(
     path = os.path.abspath(path)
 
     def read() -> Configuration:
-        """What the file says, and what stands in its place."""
+        """Return the configuration of the file, with the options that override it."""
         check_own(path)
         said = config.load(path)
         if listen is not None:
@@ -70,7 +70,7 @@ def serve(
 
 
 def _check_options(listen: str | None, client_listen: str | None, peers: dict[str, str]) -> None:
-    """What stands in for the file is checked as the file is, before anything is made."""
+    """Check the overriding options like the file, before anything is made."""
     for where in (listen, client_listen):
         if where:
             config.split_address(where, None)
@@ -78,7 +78,7 @@ def _check_options(listen: str | None, client_listen: str | None, peers: dict[st
 
 
 def _announce(daemon: Daemon) -> None:
-    """One line for whoever started it: it is ready, and where."""
+    """Print one line for the program that started it: it is ready, and where."""
     peers = daemon.peers_at or "nowhere"
     if daemon.http_at:
         peers += f", HTTP on {daemon.http_at}"
@@ -93,7 +93,7 @@ def _announce(daemon: Daemon) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(prog="onceq.service.main", description="Run a queue manager.")
     parser.add_argument("--data", required=True, help="data directory of the queue manager")
     parser.add_argument("--listen", help="host:port for other queue managers")

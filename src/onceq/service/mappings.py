@@ -1,8 +1,8 @@
 """Mapping files of a queue manager: read from a folder, and again when one of them has changed.
 
-The folder is ``mapping`` in the data directory, or the one that ``http_mapping`` names; its files
+The folder is ``mapping`` in the data directory, or the one that ``http_mapping`` names. Its files
 end in ``.xml`` and are read in the order of their names, after the tables of ``onceq.toml``. A
-fault stops a start. Later it changes nothing: what was read before stays in force, whole, and the
+fault stops a start. Later it changes nothing: the earlier content stays in force, whole, and the
 log names the file.
 """
 
@@ -29,7 +29,7 @@ class ReadFile:
 
     Attributes:
         name: Without the folder.
-        content: What stands in it; None if it cannot be used.
+        content: Its mappings; None if it cannot be used.
         problem: Why not; "" if it can.
     """
 
@@ -39,7 +39,7 @@ class ReadFile:
 
 
 class MappingFolder:
-    """See the module."""
+    """The mapping files of one folder."""
 
     def __init__(self, path: str) -> None:
         """Name the folder; nothing is read yet. It may be missing."""
@@ -48,10 +48,10 @@ class MappingFolder:
         self._due_us = 0
         self._found = Mappings()
         self._problem = ""
-        """What the log was last told of; a fault is told once."""
+        """The last logged fault; a fault is logged once."""
 
     def files(self) -> list[ReadFile]:
-        """Every file of the folder, read now.
+        """Return every file of the folder, read now.
 
         Raises:
             ConfigurationError: The folder cannot be read, or has too many files.
@@ -59,7 +59,7 @@ class MappingFolder:
         return [self._file(name) for name, *_ in self._signature()]
 
     def load(self) -> Mappings:
-        """The mappings of all files.
+        """Return the mappings of all files.
 
         Raises:
             ConfigurationError: A file cannot be used; it is named with its fault.
@@ -77,7 +77,7 @@ class MappingFolder:
         return found
 
     def current(self, now_us: int) -> Mappings:
-        """The mappings that are in force; looks for changed files at most each MAPPING_LOOK_S.
+        """Return the mappings in force; looks for changed files at most each MAPPING_LOOK_S.
 
         Args:
             now_us: Monotonic microseconds.
@@ -108,7 +108,7 @@ class MappingFolder:
         )  # fmt: skip
 
     def _signature(self) -> _Signature:
-        """Name, size, time of change and number of each file, by name."""
+        """Return name, size, time of change and number of each file, by name."""
         try:
             with os.scandir(self.path) as entries:
                 found = [entry for entry in entries if entry.name.casefold().endswith(".xml")]
@@ -122,8 +122,7 @@ class MappingFolder:
                 f"{self.path} has {len(stats)} mapping files; at most {MAPPING_FILES_MAX} are read"
             )
         return tuple(
-            # The number as well: a file that was put in the place of another may have its size and
-            # time.
+            # The number as well: a file that has replaced another may have its size and time.
             sorted((name, stat.st_size, stat.st_mtime_ns, stat.st_ino) for name, stat in stats)
         )
 
@@ -142,12 +141,12 @@ class MappingFolder:
 
 
 def folder_of(path: str, configuration: Configuration) -> MappingFolder:
-    """The folder of mapping files of a data directory."""
+    """Return the folder of mapping files of a data directory."""
     return MappingFolder(os.path.join(path, configuration.http_mapping or FOLDER))
 
 
 def tables_of(configuration: Configuration) -> Mappings:
-    """The mappings that stand in the configuration itself."""
+    """Return the mappings in the configuration itself."""
     return Mappings(
         tuple(configuration.redirections.items()), tuple(configuration.receipt_addresses.items())
     )

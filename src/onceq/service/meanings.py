@@ -1,6 +1,6 @@
 """What a GUID means at this queue manager before its owner has joined: rights, names, an entry in
-the directory. GUIDs are no secret, so who asks for a certificate for one has not proven to be it
-(``tls/granting.py``).
+the directory. GUIDs are no secret, so a client that asks for a certificate for a GUID has not
+proven to be its owner (``tls/granting.py``).
 
 Upholds: I28.
 """
@@ -14,8 +14,8 @@ from onceq.model.rights import ActorKind, actor_pattern
 
 
 def meaning_of(manager: Manager, directory: Snapshot | None, guid: bytes, name: str) -> str:
-    """What a GUID means here that somebody asks for who was invited by a name; "": nothing, or it
-    is known by that name.
+    """Return what a requested GUID means here, for a client that was invited by a name; "" if
+    nothing, or if the GUID is known by that name.
 
     Args:
         directory: What the directory says; None: there is none.

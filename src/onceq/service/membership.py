@@ -1,11 +1,13 @@
-"""Members of one authority, at a queue manager that runs: who comes for a certificate, who was
-removed, and what commands have done to the files since the last look.
+"""Membership of one authority, at a running queue manager.
 
-A member asks its authority now and then whom it has removed. While nobody answers there it goes on
-with what it knows: a member whose authority is away still believes the others. What it knows it
-keeps, also when the authority does not know it any more; then it says so, there and here.
+It grants certificates, learns of removed members, and takes in the changes of files that commands
+have made since the last check.
 
-What is done is in the trail before anybody hears of it.
+A member regularly asks its authority which members were removed. While the authority does not
+answer, the member goes on with what it knows: it still trusts the others. It keeps that knowledge
+even if the authority has lost it; then it reports the loss, there and here.
+
+An act is in the trail before anybody hears of it.
 
 Upholds: I28 (who did something is known).
 """
@@ -50,62 +52,63 @@ from onceq.tls.removed import TOLD, Removal, listed, put_removed, read_removed
 from onceq.tls.removed import joined as joined_lists
 
 TOLD_MAX: Final = 50
-"""An authority is told of so many authorities that are believed, at most."""
+"""Trusted authorities that are reported to an authority, at most."""
 FORGOTTEN_MAX: Final = 100
-"""So many removals that an authority has forgotten are told to it at once."""
+"""Removals that are reported at once to an authority that has forgotten them."""
 
 
 class Host(Protocol):
-    """The network, as it is used here."""
+    """The part of the network that membership uses."""
 
     loop: asyncio.AbstractEventLoop
     engine: Engine
     doors: Doors
 
     def use(self, wire: None, work: Callable[[], None]) -> None:
-        """Let something that happened use the engine."""
+        """Let the handler of an event use the engine."""
 
     def judge_again(self) -> None:
         """Cut the connections whose certificates do not count any more."""
 
 
 class Membership:
-    """Of one queue manager; see the module."""
+    """Membership of one queue manager."""
 
     def __init__(self, host: Host) -> None:
         """Prepare; nothing is asked yet."""
         self._host = host
         self.directory: Snapshot | None = None
-        """What it says; None: there is none."""
+        """What the directory says; None if there is none."""
         self._owner = 0
         self._numbers = itertools.count(1)
         self._recorded: dict[int, Callable[[], None]] = {}
-        """What is done once an act is on record, by the number that the core gives back."""
+        """Work to do once an act is on record, by the number that the core gives back."""
         self._taken: set[str] = set()
         """Files of acts that are being recorded."""
         self._timer: asyncio.TimerHandle | None = None
         self._asking: asyncio.Task[None] | None = None
         self._wanted = False
-        """Whether the authority is to be asked, again if it is being asked."""
+        """True if the authority is to be asked, again if it is being asked."""
         self._trouble = ""
-        """Why the authority did not answer last; "": it did."""
+        """Why the authority did not answer last; "" if it did."""
         self._told_s = 0
-        """When that was told."""
+        """When that was reported."""
 
     # ---- who comes for a certificate ----------------------------------------------------------
 
     def granting(self, transport: asyncio.BaseTransport | None, address: str) -> Granting | None:
-        """What speaks with whoever has come for a certificate; None: it has come as a peer."""
+        """Return the dialog with a client that wants a certificate; None if the client is a
+        peer."""
         engine, doors = self._host.engine, self._host.doors
         known = partial(meaning_of, engine.manager, self.directory)
         note = partial(self._note, "joining")
         found = doors.granting(transport, address, self._now_s(), note=note, known=known)
         if found is not None:
-            self._take_acts()  # the invitation stands in the trail before who comes with it
+            self._take_acts()  # the trail has the invitation before the client that uses it
         return found
 
     def granted(self, signed: Signed, address: str, say: Callable[[], None]) -> None:
-        """Somebody gets a certificate: it is told when that stands in the trail for good."""
+        """Record a new certificate; call ``say`` once it is durable in the trail."""
         actor = Actor(ActorKind.PEER, signed.peer)
         what = "join" if signed.joined else "renew certificate"
         self._record(Witnessed(str(actor), address, what, signed.name), say)
@@ -113,7 +116,8 @@ class Membership:
     # ---- whose certificate counts -------------------------------------------------------------
 
     def disbelieved(self, transport: asyncio.BaseTransport | None) -> str:
-        """Why the certificate at the other side does not count; "": it does, or there is none."""
+        """Return the reason to reject the other side's certificate; "" if it counts or there is
+        none."""
         if self._more_removed():
             # Not within this one: the others are cut on their own.
             self._host.loop.call_soon(self._host.judge_again)
@@ -123,7 +127,7 @@ class Membership:
         try:
             return self._host.doors.standing.removed.look()
         except OnceqError as error:
-            # What was known still holds.
+            # The previous knowledge still holds.
             self._note("the list of removed members cannot be used", level=logging.ERROR,
                        reason=error.text)  # fmt: skip
             return False
@@ -131,7 +135,7 @@ class Membership:
     # ---- now and then -------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Look what has changed in the files, and ask the authority; again after a while."""
+        """Take in changed files, and ask the authority; repeated after a while."""
         if self._host.engine.stopped:
             return
         if self._timer is not None:
@@ -147,7 +151,7 @@ class Membership:
             self._asking = self._host.loop.create_task(self._ask())
 
     def stop(self) -> None:
-        """Ask nobody any more."""
+        """Stop asking."""
         if self._timer is not None:
             self._timer.cancel()
         if self._asking is not None:
@@ -162,12 +166,12 @@ class Membership:
                 self._record(noted, partial(self._stands, act.file))
 
     def _stands(self, file: str) -> None:
-        """An act stands in the trail."""
+        """Delete the file of an act that is durable in the trail."""
         acts.forget(file)
         self._taken.discard(file)
 
     def _record(self, act: Witnessed, then: Callable[[], None]) -> None:
-        """Put an act on record, and then do something."""
+        """Put an act on record, then call ``then``."""
         engine = self._host.engine
         if not self._owner:
             self._owner = engine.owner(lambda request, _: self._recorded.pop(request)())
@@ -210,7 +214,7 @@ class Membership:
             if authorities and lineage.follow(own, authorities):
                 doors.read_again()
                 self._note("the authorities of other queue managers have changed")
-                self._wanted = True  # to say so
+                self._wanted = True  # to report it
         except (OSError, TimeoutError, OnceqError, ValueError, KeyError, TypeError) as error:
             self._failed(error)
             return
@@ -221,7 +225,7 @@ class Membership:
             self._host.judge_again()
 
     async def _asked(self, by: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
-        """One question to the authority, and the answer."""
+        """Ask the authority one question; return the answer."""
         address, guid = str(by["address"]), guid_bytes(by["guid"])
         own = self._host.doors.own
         believed = by["lineage"] or ([own.authority] if own is not None else [])
@@ -252,7 +256,8 @@ class Membership:
         )  # fmt: skip
 
     def _failed(self, error: Exception) -> None:
-        """Told when it begins, and each day; more often to those who want to know all."""
+        """Log a failed question when failures begin, and each day; more often at a detailed log
+        level."""
         reason, now_s = said(error) if isinstance(error, OSError) else str(error), self._now_s()
         first = not self._trouble or now_s - self._told_s >= DAY_S
         level = logging.WARNING if first else logging.DEBUG

@@ -1,11 +1,11 @@
-"""How a daemon's process treats memory: large blocks, and the search for garbage.
+"""Tune the memory of a daemon's process: large blocks, and the garbage collector.
 
-What is sent and received in large transactions passes through buffers of some megabytes. glibc
-would take each from the system and give it back at once, and the system fills every page with
-zeros before it is used: a quarter of the processor time of large sends went there. So blocks stay
-with the process, up to a bound. Python looks for cycles of garbage after some hundred new objects,
-and at times among all that there are; what the start has made is never garbage, and a run of ten
-thousand messages is no reason to look fourteen times.
+Messages of large transactions pass through buffers of some megabytes. glibc would take each from
+the system and give it back at once, and the system fills every page with zeros before it is used:
+that took a quarter of the processor time of large sends. So blocks stay with the process, up to a
+bound. Python looks for cycles of garbage after some hundred new objects, and at times among all
+objects. The objects of the start are never garbage, and a run of ten thousand messages is no reason
+to look fourteen times.
 
 A process into which a queue manager is embedded is not ours to tune.
 """
@@ -26,20 +26,20 @@ OWN_BYTES: Final = 32 << 20
 KEPT_BYTES: Final = 128 << 20
 """Free memory at the end of the heap that is not given back."""
 GROWTH_BYTES: Final = 16 << 20
-"""By how much more than is asked for the heap grows; pages that are not used take nothing."""
+"""Additional bytes by which the heap grows at a time; pages that are not used take nothing."""
 YOUNG_OBJECTS: Final = 20_000
 """New objects after which the collector looks for cycles; Python's own number is 700."""
 
 
 def collect_seldom() -> None:
-    """To be called when all modules are there: they are not looked at again."""
+    """Exclude the existing objects from collection. To be called when all modules are loaded."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
 
 
 def keep_large_blocks() -> bool:
-    """Set it so for this process; False where the C library is another one."""
+    """Keep large blocks in this process; return False where the C library is another one."""
     if platform.libc_ver()[0] != "glibc":
         return False
     mallopt = ctypes.CDLL(None).mallopt

@@ -1,8 +1,8 @@
-"""What the service counts for metrics, and how it completes what the core has counted.
+"""Counters of the service, which complete the metrics of the core.
 
-Durations are taken for each sync, not for each message: some reads of a counter of the machine and
-two steps in arrays, by the committer's own hand. What must be asked of the disk is asked when
-somebody wants to know.
+Durations are taken for each sync, not for each message. The committer updates them itself: a few
+reads of a machine counter and two steps in arrays. The disk is read only when somebody asks for
+metrics.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ IMPL: Final = f"{sys.implementation.name}-{platform.python_version()}"
 
 
 class Histogram:
-    """How long something took, each time. Whoever measures adds to it by hand: it stands in the
-    way of each commit."""
+    """Durations of one kind of work. Callers add to it directly, because each commit waits for
+    that."""
 
     __slots__ = ("counts", "total_ns")
 
@@ -41,17 +41,17 @@ class Histogram:
         self.total_ns = 0
 
     def view(self) -> Durations:
-        """As it is now."""
+        """Return the current counts."""
         bounds = tuple(bound / NS for bound in BOUNDS_NS)
         return Durations(bounds, tuple(self.counts), self.total_ns / NS)
 
 
 class Host(Protocol):
-    """The engine, as far as it is needed here."""
+    """The part of the engine that metrics need."""
 
     @property
     def store(self) -> Store:
-        """Its store."""
+        """Return its store."""
 
     def answer(self, owner: int, request: int, result: object) -> None:
         """Answer a request whose result is not the core's."""
@@ -89,6 +89,6 @@ class Measuring:
 
 
 def _kinds(store: Store) -> dict[str, int]:
-    """What a store takes on the disk, by kind."""
+    """Return what a store takes on the disk, by kind."""
     parts = getattr(store, "disk_parts", None)
     return dict(parts()) if parts is not None else {"log": store.disk_bytes()}

@@ -1,13 +1,13 @@
-"""The directory, as far as the engine has to do with it: look, tell the core, write.
+"""The directory, as far as the engine has to do with it: check it, inform the core, write.
 
-Looks are cheap and at most one in DIRECTORY_LOOK_S, beside those for a request that names what was
-not there at the last one: it may be there since. What has changed is told to the core before the
-requests that came with it. What this computer has to register is tried again until it is
-written; nothing else waits for that.
+Checks are cheap and at most one in DIRECTORY_LOOK_S, beside those for a request with a name that
+the last check did not find: it may be there since. The core gets changes before the requests that
+came with them. Registration of this computer is tried again until it is written; nothing else waits
+for that.
 
-Two copies of one manager each write their own address into the entry of both. So whoever finds that
-somebody else has changed what it wrote says so, and waits before it writes again: twice as long
-each time. Otherwise both would write as fast as they can look, and everybody would read it.
+Two copies of one manager each write their own address into the entry of both. So a manager that
+finds its own entry changed reports it, and waits before it writes again: twice as long each time.
+Otherwise both would write as fast as they can check, and every manager would read it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Entry = tuple[Computer, frozenset[PublicQueue]]
 
 
 class Naming:
-    """See the module."""
+    """The use of the directory by one manager."""
 
     def __init__(
         self,
@@ -60,63 +60,63 @@ class Naming:
         self._seen: Seen | None = None
         self._rights: SeenRights | None = None
         self._troubled = False
-        """Whether something could not be read at the last look."""
+        """True if something could not be read at the last check."""
         self._pending: Entry | None = None
         """What is to be registered, and could not be, or not yet."""
         self._written: Entry | None = None
         """What was registered last, and when."""
         self._written_us = 0
         self._unread = False
-        """Whether that was not looked at again yet."""
+        """True if that was not checked again yet."""
         self._wait_s = 0.0
-        """Before what was written can be written again, because somebody changes it."""
+        """Seconds before the entry can be written again, because others change it."""
         self._now_us = 0
         self._retry_us = 0
         self.endpoint = ""
         """Where other managers find this one, "host:port"."""
         self.look_us = NEVER if directory is None else 0
-        """When it is time to look again (monotonic)."""
+        """When the next check is due (monotonic)."""
 
     @property
     def where(self) -> str:
-        """Which directory this is; "" for none."""
+        """Return the name of this directory; "" for none."""
         return "" if self._directory is None else self._directory.where
 
     @property
     def trouble(self) -> str:
-        """Why it cannot be read; "" if it can, or if there is none."""
+        """Return why it cannot be read; "" if it can, or if there is none."""
         return "" if self._seen is None else self._seen.trouble
 
     def due(self) -> Due:
-        """When a look is wanted although nothing else is to be done."""
+        """Return when a check is due although nothing else is to be done."""
         if self._directory is None:
             return at(None)
         waits = self._troubled or (self._seen is not None and self._pending is not None)
         return at(self._retry_us if waits else None)
 
     def listening(self, endpoint: str) -> None:
-        """This manager takes connections there from now on; the directory is to know."""
+        """Note the address where this manager takes connections; it goes to the directory."""
         self.endpoint = endpoint
         self._seen = None
         if self._directory is not None:
             self.look_us = 0
 
     def prepare(self, now: Now, items: Sequence[Input]) -> None:
-        """Look at the directory if it is time to, or if one of these is about the directory."""
+        """Check the directory if it is time to, or if an input is about the directory."""
         self._now_us = now.mono_us
         if self.look_us <= now.mono_us or any(map(_about, items)) or self._is_behind(items):
             self.look(now)
 
     def _is_behind(self, items: Sequence[Input]) -> bool:
-        """Whether one of these names a public queue or a list that was not there at the last look.
-        A program that has just made it, here or elsewhere, uses it at once."""
+        """Return True if an input names a public queue or a list that the last check did not
+        find. A program that has just made it, here or elsewhere, uses it at once."""
         known = self._seen.snapshot if self._seen is not None else None
         return known is not None and any(map(known.lacks, _named(items)))
 
     def look(self, now: Now) -> None:
-        """Look whether the directory has changed, and tell the core."""
+        """Check whether the directory has changed, and inform the core."""
         if self._directory is None:
-            # Only who once had a directory has rights of one.
+            # Only a manager that once had a directory has rights of one.
             if self._committer.manager.state.policy.shared.id:
                 self._learn_rights(now, SeenRights(NO_RIGHTS))
             return
@@ -144,7 +144,7 @@ class Naming:
             self._later(DIRECTORY_RETRY_S)
 
     def _learn_rights(self, now: Now, seen: SeenRights) -> None:
-        """Tell the core what is said of rights, if that is new."""
+        """Give the core the rights of the directory, if they are new."""
         if seen is self._rights or seen == self._rights:
             return
         self._rights = seen
@@ -159,7 +159,7 @@ class Naming:
     # ---- actions --------------------------------------------------------------------------
 
     def register(self, action: Register) -> None:
-        """Let the directory know of this computer what it does not say."""
+        """Write what the directory does not say of this computer yet."""
         entry = replace(action.computer, endpoint=self.endpoint), frozenset(action.queues)
         there = self._written if self._unread else self._known(entry[0])
         waits = entry == self._pending
@@ -174,7 +174,7 @@ class Naming:
             self._write(entry)
 
     def _known(self, computer: Computer) -> Entry | None:
-        """What the directory says of it."""
+        """Return what the directory says of a computer."""
         known = self._seen.snapshot if self._seen is not None else None
         there = known.computer_of(computer.guid) if known is not None else None
         if known is None or there is None:
@@ -184,7 +184,7 @@ class Naming:
         return there, frozenset(queues)
 
     def _disputed(self) -> None:
-        """What was written here is there no more: it is written again when it is time."""
+        """Handle a changed own entry: it is written again when it is time."""
         assert self._written is not None
         calm_us = self._now_us - self._written_us
         if calm_us >= DIRECTORY_DISPUTE_S_MAX * SECOND_US:
@@ -232,7 +232,7 @@ class Naming:
         self._committer.answer(action.owner, action.request, result)
 
     def rewrite_rights(self, action: RewriteRights) -> None:
-        """Give or take rights for all who share the directory, and answer."""
+        """Grant or revoke rights for all managers that share the directory, and answer."""
         assert self._directory is not None
         result: object = None
         try:
@@ -244,7 +244,7 @@ class Naming:
 
 
 def _named(items: Sequence[Input]) -> Iterator[str]:
-    """Names of destinations in requests, as applications gave them."""
+    """Yield the names of destinations in requests, as applications gave them."""
     for item in items:
         if isinstance(item, OpenQueue):
             yield item.name
@@ -254,7 +254,7 @@ def _named(items: Sequence[Input]) -> Iterator[str]:
 
 
 def _about(item: Input) -> bool:
-    """Whether this is about the directory itself."""
+    """Return True if an input is about the directory itself."""
     return isinstance(item, (EditDirectory, SetRights, ExplainRight)) or (
         isinstance(item, Look) and item.what in _ABOUT
     )

@@ -1,8 +1,8 @@
-"""The network of one queue manager, on an event loop: who listens, who connects, who is let in.
+"""The network of one queue manager, on an event loop: it listens, connects and admits.
 
-Other managers and applications over TCP, applications over a Unix socket. What the callbacks do
-with the engine goes through a *gate*, because the engine may belong to other threads (embedded)
-or to this loop alone (daemon).
+Other managers and applications connect over TCP, applications also over a Unix socket. Callbacks
+use the engine through a *gate*, because the engine may belong to other threads (embedded) or to
+this loop alone (daemon).
 
 Upholds: I24 (connections are counted, and those above the limits are turned away).
 """
@@ -45,17 +45,17 @@ log = logging.getLogger("onceq")
 
 
 Door = Callable[[str], ssl.SSLContext | str | None]
-"""How whoever comes from an address is spoken with: in TLS, plainly (None), or why not at all."""
+"""For an address: its TLS context, None (no TLS), or the reason to refuse it."""
 
 
 class Gate(Protocol):
-    """How callbacks get to the engine."""
+    """The way of callbacks to the engine."""
 
     def run(self, work: Callable[[], None]) -> None:
-        """Let ``work`` use the engine, then see to it that the engine is pumped."""
+        """Let ``work`` use the engine, then make sure that the engine is pumped."""
 
     def failed(self, error: BaseException) -> None:
-        """The engine has stopped because of this."""
+        """Stop the manager because the engine has failed with this error."""
 
 
 class AsyncNetwork:
@@ -96,7 +96,7 @@ class AsyncNetwork:
         self.membership = Membership(self)
 
     def attach(self, engine: Engine) -> None:
-        """Work for an engine."""
+        """Attach the engine that this network works for."""
         self.engine = engine
         engine.rates.later = self._tell_later
         self.doors.note = engine.rates.event
@@ -112,7 +112,7 @@ class AsyncNetwork:
     # ---- for wires --------------------------------------------------------------------------
 
     def in_loop(self, work: Callable[[], None]) -> None:
-        """Do something in the loop's thread: now if this is it."""
+        """Run ``work`` in the loop's thread: now if this is that thread."""
         if asyncio._get_running_loop() is self.loop:
             work()
             return
@@ -122,7 +122,7 @@ class AsyncNetwork:
             pass  # a loop that was closed meanwhile has no connections that would miss it
 
     def use(self, wire: Wire | None, work: Callable[[], None]) -> None:
-        """Let something that happened (on a wire) use the engine."""
+        """Let the handler of an event (on a wire) use the engine."""
         try:
             self.gate.run(work)
         except Exception as error:
@@ -133,14 +133,14 @@ class AsyncNetwork:
                 wire.abort()
 
     def will_write(self, wire: Wire) -> None:
-        """Something is to be written on a wire when ``say`` is called. Any thread may call."""
+        """Mark a wire for the next ``say``. Any thread may call."""
         if not wire.queued:
             wire.queued = True
             self._to_write.append(wire)
             self.engine.unsaid = True
 
     def say(self) -> None:
-        """Write, in the loop, what was queued on any wire. Any thread may call."""
+        """Make the loop write everything that is queued on any wire. Any thread may call."""
         self.engine.unsaid = False
         self.in_loop(self._flush)
 
@@ -149,7 +149,7 @@ class AsyncNetwork:
             self._to_write.popleft().flush()
 
     def admit(self, wire: Wire) -> bool:
-        """A connection is there; False if it must not stay."""
+        """Admit a new connection; return False if it must not stay."""
         place = wire.place
         if place is None:
             found = self.admission.enter(wire.kind, LOCAL, 0, wire.abort)
@@ -164,11 +164,12 @@ class AsyncNetwork:
         return True
 
     def who(self, transport: asyncio.BaseTransport | None, *, http: bool) -> Identification | str:
-        """Who is at the other side of a connection, or why it cannot stay."""
+        """Return the identity of the other side of a connection, or the reason to close it."""
         return self.doors.who(transport, http=http)
 
     def disbelieved(self, transport: asyncio.BaseTransport | None) -> str:
-        """Why the certificate at the other side does not count; "": it does, or there is none."""
+        """Return the reason to reject the other side's certificate; "" if it counts or there is
+        none."""
         return self.membership.disbelieved(transport)
 
     def judge_again(self) -> None:
@@ -177,16 +178,17 @@ class AsyncNetwork:
             wire.judge()
 
     def granting(self, transport: asyncio.BaseTransport | None, address: str) -> Granting | None:
-        """What speaks with whoever has come for a certificate; None: he has come as a peer."""
+        """Return the dialog with a client that wants a certificate; None if the client is a
+        peer."""
         return self.membership.granting(transport, address)
 
     def granted(self, signed: Signed, address: str, say: Callable[[], None]) -> None:
-        """Somebody gets a certificate: it is told when that stands in the trail for good."""
+        """Record a new certificate; call ``say`` once it is durable in the trail."""
         self.membership.granted(signed, address, say)
         self.engine.submit(self.doors.told())
 
     def dismiss(self, wire: Wire) -> None:
-        """A connection that was admitted is gone."""
+        """Release an admitted connection that has ended."""
         del self._open[wire]
         assert wire.place is not None, "it was admitted"
         self.admission.leave(wire.place)
@@ -194,15 +196,15 @@ class AsyncNetwork:
             self._empty.set()
 
     def spoken(self, wire: Wire, *, known: bool) -> None:
-        """The other side has said who it is; it may have no place."""
+        """Note that the other side has identified itself; refuse it if there is no place."""
         if wire.place is not None:
             reason = self.admission.speaks(wire.place, known=known)
             if reason:
                 self.turn_away(wire, reason)
 
     def turn_away(self, wire: Wire, reason: str) -> None:
-        """A connection cannot stay."""
-        if not (isinstance(wire, PeerWire) and wire.told):  # of those the session tells
+        """Refuse a connection."""
+        if not (isinstance(wire, PeerWire) and wire.told):  # else the session logs it
             self._turned_away(wire.kind, wire.place.address if wire.place else "", reason)
         wire.refuse(reason)
 
@@ -214,7 +216,7 @@ class AsyncNetwork:
         )  # fmt: skip
 
     def _short(self) -> None:
-        """A spare descriptor was used up, in whatever thread: connections make room."""
+        """Make connections give up descriptors: a spare one was used up, in any thread."""
         self.in_loop(self._relieve)
 
     def _relieve(self) -> None:
@@ -225,7 +227,7 @@ class AsyncNetwork:
         )  # fmt: skip
 
     def _tell_later(self, seconds: float) -> None:
-        """Lines about others were left out, in whatever thread: their number is told in time."""
+        """Schedule the log line with the number of suppressed lines. Any thread may call."""
         self.in_loop(lambda: self._tell_in(seconds))
 
     def _tell_in(self, seconds: float) -> None:
@@ -237,7 +239,8 @@ class AsyncNetwork:
         self.use(None, self.engine.rates.tell)
 
     def _look_later(self, seconds: float) -> None:
-        """Applications wait for the memory of answers, in whatever thread: look who has read."""
+        """Schedule a check of which applications have read their answers, because others wait for
+        that memory. Any thread may call."""
         self.in_loop(lambda: self._look_in(seconds))
 
     def _look_in(self, seconds: float) -> None:
@@ -249,7 +252,7 @@ class AsyncNetwork:
             self.use(None, lambda: engine.answers.look(engine.clock.read().mono_us))
 
     def watch_doors(self) -> None:
-        """Tell how others come in; each day whether the certificate ends soon, and when it does."""
+        """Log how others come in; each day, warn of a certificate that ends soon, or has ended."""
         if self.engine.stopped:
             return
         self.use(None, lambda: self.engine.submit(self.doors.told()))
@@ -260,7 +263,7 @@ class AsyncNetwork:
     # ---- listening --------------------------------------------------------------------------
 
     async def listen_peers(self, where: str) -> str:
-        """Accept other managers at "host:port"; returns the address with its real port."""
+        """Accept other managers at "host:port"; return the address with its real port."""
         host, port = split_address(where, PORT)
         return await self._listen(lambda: PeerWire(self, 0), host, port, self._door)
 
@@ -268,7 +271,7 @@ class AsyncNetwork:
         return self.doors.way_in(address, self.engine.clock.read().wall_s)
 
     async def listen_http(self, where: str) -> str:
-        """Accept messages over HTTP at "host:port"; returns the address with its real port."""
+        """Accept messages over HTTP at "host:port"; return the address with its real port."""
         host, port = split_address(where, None)
         door = self._door_by_http
         return await self._listen(lambda: PeerWire(self, 0, http=True), host, port, door)
@@ -277,12 +280,12 @@ class AsyncNetwork:
         return self.doors.way_in_by_http(address)
 
     async def listen_clients(self, where: str) -> str:
-        """Accept applications over TCP at "host:port"; returns the address with its real port."""
+        """Accept applications over TCP at "host:port"; return the address with its real port."""
         host, port = split_address(where, None)
         return await self._listen(lambda: ClientWire(self), host, port, self._door_of_applications)
 
     async def listen_watchers(self, where: str) -> str:
-        """Show metrics and health at "host:port"; returns the address with its real port."""
+        """Serve metrics and health at "host:port"; return the address with its real port."""
         # Found by name: it needs a library that a plain install lacks.
         watching = importlib.import_module("onceq.service.watching")
         host, port = split_address(where, None)
@@ -293,7 +296,7 @@ class AsyncNetwork:
         )  # fmt: skip
 
     def watcher(self, transport: asyncio.BaseTransport | None) -> Actor:
-        """Who watches over a connection that was let in."""
+        """Return the actor behind a monitoring connection that was admitted."""
         return self.doors.watcher(transport)
 
     def _door_of_applications(self, address: str) -> ssl.SSLContext | None:
@@ -342,10 +345,10 @@ class AsyncNetwork:
     def _take(
         self, made: socket.socket, address: str, wire: Wire, context: ssl.SSLContext | str | None
     ) -> None:
-        """Let somebody in who was accepted, or turn him away before anything is made for him.
+        """Admit an accepted connection, or refuse it before anything is made for it.
 
         Args:
-            context: How he is spoken with: in TLS, plainly (None), or why not at all.
+            context: The TLS context, None (no TLS), or the reason to refuse.
         """
         if isinstance(context, str):
             made.close()
@@ -370,7 +373,7 @@ class AsyncNetwork:
         )
 
     def _brought(self, task: asyncio.Task[None], made: socket.socket, wire: Wire) -> None:
-        """It is there, or it will never be."""
+        """Clean up if the setup of a connection failed."""
         self._tasks.discard(task)
         wire.coming = None
         error = None if task.cancelled() else task.exception()
@@ -387,11 +390,11 @@ class AsyncNetwork:
     # ---- the end ------------------------------------------------------------------------------
 
     def descriptors(self) -> list[int]:
-        """Of all that listens, and of connections that are there."""
+        """Return the descriptors of all listeners and established connections."""
         return [one.descriptor for one in self._listeners] + [one.descriptor for one in self._open]
 
     def stop_listening(self) -> None:
-        """Accept nobody any more, and connect to nobody."""
+        """Stop accepting and making connections."""
         SPARES.forget(self._short)
         while self._listeners:
             self._listeners.pop().close()
@@ -409,11 +412,11 @@ class AsyncNetwork:
                 wire.api.stop()
 
     async def shut(self, *, farewell: bool = False) -> None:
-        """Send what was said, and close every connection; those that hang are cut.
+        """Send the queued output, and close every connection; those that hang are cut.
 
         Args:
-            farewell: The manager has stopped in order: everything that it has taken on is
-                answered, so that applications can be told that nothing else has happened.
+            farewell: The manager has stopped in order: every accepted request is answered, so the
+                applications can be told that nothing else has happened.
         """
         self.stop_listening()
         for wire in list(self._open):
@@ -428,17 +431,18 @@ class AsyncNetwork:
                     await self._empty.wait()
         for wire in list(self._open):
             wire.abort()
-        # One more turn, in which the transports that were cut tell their protocols.
+        # One more turn, in which the transports that were cut inform their protocols.
         await asyncio.sleep(0)
 
     def connect(
         self, outgoing: int, protocol: str, host: str, peer: bytes, homes: Homes = None
     ) -> None:
-        """See Network."""
+        """Connect to another queue manager for an outgoing queue."""
         self.in_loop(lambda: self._reaching.connect(outgoing, protocol, host, peer, homes))
 
     def learn(self, snapshot: Snapshot) -> None:
-        """The directory says where queue managers are; the configured address book goes before."""
+        """Take addresses of queue managers from the directory; the configured address book goes
+        before."""
         self.membership.directory = snapshot
         self._reaching.learn(snapshot)
 

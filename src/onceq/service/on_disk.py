@@ -22,24 +22,24 @@ class OnDisk(Protocol):
         """Begin a checkpoint."""
 
     def checkpoint_install(self, pending: Any) -> None:
-        """Make it the one that counts."""
+        """Put it in force."""
 
     def prepare(self) -> bool:
-        """See to it that a segment lies ready before the log needs it; does not wait for it."""
+        """Prepare a segment before the log needs it, without waiting for it."""
 
     def note(self) -> None:
-        """Write down how far the log goes, without waiting for the disk."""
+        """Write down the length of the log, without waiting for the disk."""
 
     @property
     def segment_bytes(self) -> int:
-        """Size of the next segment of the log."""
+        """Return the size of the next segment of the log."""
 
     def room_bytes(self) -> int:
-        """What is free on the disk and what the store takes of it, together."""
+        """Return the free bytes of the disk and the bytes of the store, together."""
 
     @property
     def plenty(self) -> bool:
-        """Whether more segments lie ready than the reserve needs."""
+        """Return True if more segments are prepared than the reserve needs."""
 
     def trim(self, *, half: bool = False) -> None:
-        """Give back segments that lie ready beyond the reserve, or half of these."""
+        """Give back prepared segments beyond the reserve, or half of these."""

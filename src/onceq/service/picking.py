@@ -1,7 +1,7 @@
-"""Less than what a peek has found: for searches, and for surveys of a queue (RCV-10).
+"""A part of what a peek has found: for searches, and for surveys of a queue (RCV-10).
 
-The messages are read here, next to the store, so that the application gets one of them, or a
-short record of each, and not every body that was looked at.
+The messages are read here, next to the store, so that the application gets one of them, or a short
+record of each, and not every body that was read.
 
 Upholds: I24 (one page of a queue at a time).
 """
@@ -18,15 +18,15 @@ from onceq.packet.heads import HEAD, bodiless, first_with_correlation, first_wit
 
 
 def wants_bytes(pick: Pick) -> bool:
-    """Whether the packets have to be read for it."""
+    """Return True if the packets have to be read for it."""
     return pick.by is not PickBy.TOPS or any(pick.value)
 
 
 def picked(handed: Handed, data: Buffer) -> tuple[Run, slice, int]:
-    """What to hand out.
+    """Return what to hand out.
 
     Args:
-        data: The packets, one after another; nothing where none of them is wanted.
+        data: The packets, one after another; empty where none of them is wanted.
 
     Returns:
         Packets or records; which of the messages they are; and the lookup identifier up to which
@@ -55,7 +55,7 @@ def picked(handed: Handed, data: Buffer) -> tuple[Run, slice, int]:
 
 
 def _tops(whole: Run, size: int) -> Run:
-    """Every packet, cut off after so many bytes."""
+    """Return every packet, cut off after ``size`` bytes."""
     lengths = whole.lengths
     if size >= largest_of(lengths):
         return whole

@@ -1,9 +1,9 @@
-"""Whose portion of long work a pump does: one portion at most, and each kind in its turn.
+"""Choose the kind of long work that a pump does: one portion at most, and each kind in its turn.
 
-What may be long is done in portions: the ends of very many messages and whatever else the core has
-at work, acknowledgments that are owed, housekeeping. Nobody is served while a portion lasts, and
-the host comes by its sockets between two pumps only. So a pump does one portion, whatever waits:
-who asks for something waits for one of them, and not for one of each kind.
+Long work is done in portions: the ends of very many messages and other long work of the core,
+acknowledgments that are owed, housekeeping. No request is served while a portion lasts, and the
+host reads its sockets between two pumps only. So a pump does one portion, however much waits: a
+request waits for one of them, and not for one of each kind.
 
 Upholds: I24 (no pump is longer the more kinds of long work there are).
 """
@@ -26,14 +26,14 @@ class Kind(IntEnum):
 _TURNS: Final = {
     last: tuple(Kind((last + after) % 3 + 1) for after in range(3)) for last in range(4)
 }
-"""Who comes after the kind that was last; after none of them, the first."""
+"""The kinds to try after the last one, in order; after none, from the first."""
 
 
 class Portions:
-    """See the module.
+    """The turns of the kinds of long work.
 
     Attributes:
-        core: Whether the core is to go on with what takes several steps.
+        core: Whether the core is to go on with work in several steps.
     """
 
     __slots__ = ("_last", "core")
@@ -43,7 +43,7 @@ class Portions:
         self._last = Kind.NONE
 
     def next(self, *, owing: bool, house: bool) -> Kind:
-        """The kind whose turn it is, of those that want one.
+        """Return the kind whose turn it is, of those that want one.
 
         Args:
             owing: Whether acknowledgments may be owed.
@@ -53,5 +53,5 @@ class Portions:
         return next((kind for kind in _TURNS[self._last] if wanted[kind]), Kind.NONE)
 
     def done(self, kind: Kind) -> None:
-        """A portion of this kind was done: it comes last now."""
+        """Note that a portion of this kind was done: it comes last now."""
         self._last = kind

@@ -1,9 +1,9 @@
-"""Log lines that others can cause: the first ones as they are, then their number.
+"""Log lines that others can cause: the first ones in full, then their number.
 
-Whoever can make a queue manager write a line can make it write a million, and fill the disk that
-its messages need. Of each kind of event LOG_LINES_AT_ONCE are written in an interval; those above
-are counted, and told in one line at its end. Of what happens to messages one line is, whose number
-counts messages.
+A client that can make a queue manager write a line can make it write a million, and fill the disk
+that its messages need. Of each kind of event LOG_LINES_AT_ONCE are written in an interval; those
+above are counted, and reported in one line at its end. For events of messages there is one line,
+whose number counts messages.
 
 Upholds: I24.
 """
@@ -34,13 +34,13 @@ class _Kind:
 
 
 class Rates:
-    """See the module. One thread at a time."""
+    """Limits the log lines of one manager. One thread at a time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._kinds: dict[tuple[str, str], _Kind] = {}
         self.later: Callable[[float], None] | None = None
-        """Sees to ``tell`` after so many seconds: called when the first line is left out."""
+        """Schedules ``tell`` after the given seconds: called when the first line is left out."""
 
     def event(
         self, what: str, *, level: int = logging.INFO, of: str = "", **values: object
@@ -57,7 +57,7 @@ class Rates:
     def note(
         self, what: str, values: Mapping[str, object], *, level: int = logging.INFO, of: str = ""
     ) -> None:
-        """The same, with what it was about as a map."""
+        """Log one event, or count it; ``values`` is a map."""
         if self._begun(what, of, LOG_LINES_AT_ONCE):
             event(what, level=level, **values)
         else:
@@ -67,7 +67,7 @@ class Rates:
         self, what: str, values: Mapping[str, object], count: int, *, level: int = logging.INFO,
         of: str = "",
     ) -> None:  # fmt: skip
-        """Log what has happened to some messages: one line an interval, and then their number.
+        """Log an event of some messages: one line an interval, and then their number.
 
         Args:
             count: How many.
@@ -78,7 +78,7 @@ class Rates:
             self._left_out(what, values, count, level, of)
 
     def _begun(self, what: str, of: str, at_once: int) -> bool:
-        """Whether one more line of a kind may be written; it is counted then."""
+        """Return True if one more line of a kind may be written; it is counted then."""
         now_us = self._clock.read().mono_us
         kind = self._kinds.get((what, of))
         if kind is None or now_us - kind.begun_us >= LOG_RATE_S * SECOND:

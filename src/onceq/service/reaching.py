@@ -1,8 +1,7 @@
-"""Connections to other queue managers: where each is, by which door, and what comes of it.
+"""Connections to other queue managers: where each is, by which door, and the result.
 
 An address is looked up in the address book of the configuration, then in the directory, then by the
-system. Whatever keeps a connection from being made is reported, with a reason for people; the core
-tries again by itself.
+system. A failure to connect is reported, with a reason for people; the core tries again by itself.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from onceq.service.wires import PeerWire
 
 PORT = 1801
 CONNECT_S_MAX = 10.0
-"""A connection that is not there by then counts as failed."""
+"""Seconds after which a connection attempt counts as failed."""
 
 
 Reach = Coroutine[None, None, None]
 Homes = tuple[str, ...] | None
-"""See ``core/decision.Connect``."""
+"""The homes of ``core/decision.Connect``."""
 ASTRAY = (
     "is not where the sender is: what waits here are answers, which go home, or where their sender "
     "was granted send (onceq grant peer:GUID send 'direct=...')"
@@ -44,7 +43,7 @@ ASTRAY = (
 
 
 class Host(wires.Host, Protocol):
-    """The network, as it is used here."""
+    """The part of the network that outgoing connections use."""
 
     doors: Doors
     admission: Admission
@@ -54,7 +53,7 @@ class Reaching:
     """Makes the connections of one network."""
 
     def __init__(self, host: Host, peers: Mapping[str, str], authorities: str) -> None:
-        """Prepare; see ``AsyncNetwork``."""
+        """Prepare, with the arguments of ``AsyncNetwork``."""
         self._host = host
         self._book = AddressBook()
         self.reconfigure(peers, authorities)
@@ -64,11 +63,11 @@ class Reaching:
         """Use this address book, and these certificates, for connections from now on."""
         self._book = AddressBook.of(peers, self._book.known)
         self.hosts = {split_address(where, PORT)[0] for where in peers.values()}
-        """Those that the address book names."""
+        """Hosts that the address book names."""
         self._authorities = authorities
 
     def stop(self) -> None:
-        """Connect to nobody any more."""
+        """Stop connecting."""
         for task in self._tasks:
             task.cancel()
 
@@ -76,13 +75,14 @@ class Reaching:
         self, outgoing: int, protocol: str, host: str, peer: bytes,
         homes: tuple[str, ...] | None = None,
     ) -> None:  # fmt: skip
-        """See Network; in the loop."""
+        """Connect to another queue manager for an outgoing queue. Runs in the loop."""
         task = self._host.loop.create_task(self._connecting(outgoing, protocol, host, peer, homes))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def learn(self, snapshot: Snapshot) -> None:
-        """The directory says where queue managers are; the configured address book goes before."""
+        """Take addresses of queue managers from the directory; the configured address book goes
+        before."""
         self._book.known = snapshot.endpoints()
 
     async def _connecting(
@@ -124,10 +124,10 @@ class Reaching:
     async def _make(
         self, wire: PeerWire, name: str, where: tuple[str, int], reach: Callable[[], Reach]
     ) -> None:
-        """Make a connection; one that cannot be made is reported.
+        """Make a connection; a failure is reported.
 
         Args:
-            name: What the reason calls the other side.
+            name: The name of the other side in the reason.
         """
         outgoing, (address, port) = wire.outgoing, where
         # Number 0: there is no descriptor yet, and connections that we make count by their number
@@ -149,7 +149,7 @@ class Reaching:
     async def _post(
         self, wire: PeerWire, host: str, port: int, secure: str | None, homes: Homes
     ) -> None:  # fmt: skip
-        """Connect for HTTP; ``secure``: whose certificate it must be, in TLS."""
+        """Connect for HTTP; ``secure`` is the name that the certificate must have, in TLS."""
         context = None
         if secure is not None:
             context = web.client_context(self._authorities, self._host.doors.files)
@@ -170,11 +170,11 @@ class Reaching:
         self, wire: PeerWire, host: str, port: int, homes: Homes,
         door: Callable[[str], tuple[ssl.SSLContext | None, str | None]],
     ) -> None:  # fmt: skip
-        """Connect to the first address of a host that takes us. What is connected to is what was
-        judged: the name is not looked up again, so that nobody changes its meaning in between.
+        """Connect to the first address of a host that takes us. It is the address that was judged:
+        the name is not looked up again, so that nobody changes its meaning in between.
 
         Args:
-            door: Gives TLS and the name in the certificate for an address; raises OSError.
+            door: Returns TLS and the name in the certificate for an address; raises OSError.
         """
         make = self._host.loop.create_connection
         last: OSError | None = None
@@ -197,7 +197,7 @@ class Reaching:
 
 
 def _is_own(address: str, homes: tuple[str, ...]) -> bool:
-    """Whether an address is one of this computer that no sender has come from."""
+    """Return True if an address belongs to this computer and no sender has come from it."""
     if address_of(address) in homes:
         return False
     family = socket.AF_INET6 if ":" in address else socket.AF_INET

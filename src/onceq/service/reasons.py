@@ -13,7 +13,7 @@ from onceq.tls.handshakes import TOO_MUCH
 
 
 def status_of(error: Exception) -> ConnectionStatus:
-    """How an attempt to connect failed (Q-10)."""
+    """Return the status of a failed attempt to connect (Q-10)."""
     if isinstance(error, ConnectionRefusedError):
         return ConnectionStatus.REFUSED
     if isinstance(error, (socket.gaierror, UnicodeError)):
@@ -31,7 +31,7 @@ _CUT = (
     "it has ended the connection in the handshake of TLS: it may not speak TLS, or not take our "
     "certificate; its own log says why"
 )
-"""The event loop has no words for that."""
+"""Replaces an error for which the event loop has no words."""
 _TLS = {
     "WRONG_VERSION_NUMBER": _NO_TLS,
     "HTTP_REQUEST": _NO_TLS,
@@ -46,11 +46,11 @@ _TLS = {
     "UNSUPPORTED_PROTOCOL": "it speaks an older TLS than tls_minimum allows",
     "TLSV1_ALERT_PROTOCOL_VERSION": "it asks for a newer TLS (its tls_minimum)",
 }
-"""What OpenSSL calls what has happened, for people."""
+"""Descriptions, for people, of the events that OpenSSL names."""
 
 
 def said(error: Exception) -> str:
-    """What happened, for people."""
+    """Describe an error for people."""
     if isinstance(error, TimeoutError):
         return "no answer"
     if isinstance(error, ssl.SSLCertVerificationError):

@@ -1,12 +1,12 @@
 """Recovery that the manager drives itself, for the databases that its configuration names.
 
-An application that has enlisted a database looks after it while it lives; what it leaves prepared
-when it dies, and never starts again, would keep its locks. A manager that knows the databases
-brings that to the outcome that it has decided, from its own start on and then from time to time,
-with longer and longer waits for one that does not answer (XTX-5, XTX-14).
+A live application that has enlisted a database recovers it. If the application dies and never
+starts again, its prepared transactions would keep their locks. A manager that knows the databases
+brings these transactions to the outcome that it has decided, from its own start on and then from
+time to time. It waits longer and longer for a database that does not answer (XTX-5, XTX-14).
 
-The drivers of databases block, so this is a thread. It asks the engine as an application would,
-and touches nothing of it.
+The drivers of databases block, so this is a thread. It asks the engine as an application would, and
+does not touch it otherwise.
 
 Upholds: I21 (``partners/recovery.py`` says how).
 """
@@ -37,53 +37,53 @@ from onceq.service.clock import Clock
 from onceq.service.logs import event
 
 Ask = Callable[[Request], object]
-"""Ask the manager and wait; raises its OnceqError."""
+"""Asks the manager and waits; raises its OnceqError."""
 
 
 class Decider:
-    """This manager; see ``partners.recovery.Decider``."""
+    """This manager as a ``partners.recovery.Decider``."""
 
     def __init__(self, guid: bytes, ask: Ask) -> None:
         self.guid = guid
         self._ask = ask
 
     def decision(self, gtrid: bytes) -> Decision:
-        """See Decider."""
+        """Return the decision about a transaction."""
         answer = self._ask(AskDecision(gtrid))
         assert isinstance(answer, Decision)
         return answer
 
     def open_decisions(self) -> Mapping[bytes, tuple[str, ...]]:
-        """See Decider."""
+        """Return the commits that partners may not have carried out, with the partners' names."""
         views = cast(list[DecisionView], self._ask(Look("decisions")))
         return {view.gtrid.encode(): view.partners for view in views}
 
     def done(self, gtrid: bytes) -> None:
-        """See Decider."""
+        """Note that all partners have carried out a decision."""
         self._ask(DecisionDone(gtrid))
 
     def promises(self) -> list[BranchView]:
-        """See Decider."""
+        """Return the prepared branches that rows decide."""
         return promises_in(cast(list[BranchView], self._ask(Look("branches"))))
 
     def rows(self, agent: str, found: int = 0) -> RowsView:
-        """See Decider."""
+        """Return the rows of a database that this manager has seen."""
         return cast(RowsView, self._ask(AskRows(agent, found)))
 
     def commit(self, xid: Xid) -> None:
-        """See Decider."""
+        """Commit a branch."""
         self._ask(CommitBranch(xid))
 
     def rollback(self, xid: Xid) -> None:
-        """See Decider."""
+        """Roll back a branch."""
         self._ask(RollbackBranch(xid))
 
 
 class Recovering:
-    """See the module."""
+    """The recovery thread of one manager."""
 
     def __init__(self, clock: Clock, ask: Ask, databases: Sequence[str]) -> None:
-        """Nothing is asked yet.
+        """Prepare; nothing is asked yet.
 
         Args:
             databases: Their addresses.
@@ -103,11 +103,11 @@ class Recovering:
                     f"databases: {shown}: {error.text.replace(where, shown)}"
                 ) from None
         self._troubled: dict[str, set[str]] = {}
-        """What was told of each database that is in trouble: kinds of errors."""
+        """The kinds of errors that were logged of each database in trouble."""
         self._over = threading.Event()
 
     def start(self, guid: bytes) -> None:
-        """Begin at once, if there is anything to look after; ``guid`` is the manager's."""
+        """Begin at once, if there is a database to recover; ``guid`` is the manager's."""
         decider = Decider(guid, self._ask)
         self._recovery = Recovery(decider)
         for place in self._places:
@@ -116,8 +116,8 @@ class Recovering:
             threading.Thread(target=self._run, name="onceq-recovery", daemon=True).start()
 
     def stop(self) -> None:
-        """No further round begins. One that a database keeps waiting is not waited for: it asks
-        the manager in vain, and what it does is right whenever it is done."""
+        """Begin no further round. A round that a database delays is not waited for: its requests
+        to the manager fail, and what it does is right whenever it is done."""
         self._over.set()
 
     def _run(self) -> None:
@@ -128,13 +128,13 @@ class Recovering:
             except Exception as error:
                 if self._over.is_set():
                     break
-                # The manager does not answer, or a mistake of ours: it is as if this had not been.
+                # The manager does not answer, or a mistake of ours: the next round tries again.
                 logging.getLogger("onceq").warning("recovery failed: %r", error, exc_info=True)
                 wait_s = WAIT_S_MAX
         self._recovery.close()
 
     def round(self, now_s: float) -> float:
-        """One round; returns the seconds until the next.
+        """Do one round; return the seconds until the next.
 
         Args:
             now_s: Monotonic seconds.

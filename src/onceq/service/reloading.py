@@ -1,7 +1,8 @@
-"""The configuration is read again while the manager runs: ``onceq qm reload``, SIGHUP.
+"""Read the configuration again while the manager runs: ``onceq qm reload``, SIGHUP.
 
-Either all of the file is good, or nothing changes. What can be applied is, for whatever begins from
-then on; what cannot is named, and named again by each further reload until a restart.
+Either all of the file is good, or nothing changes. Keys that can be applied hold for everything
+that begins from then on. Keys that cannot are named, and named again by each further reload until a
+restart.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ APPLIED: Final = frozenset(
         "authorities",
     )
 )  # fmt: skip
-"""Keys of the file that hold from a reload on."""
+"""Keys of the file that a reload applies."""
 AT_START: Final = frozenset(
     (
         "name", "listen", "client_listen", "http_listen", "http_mapping", "addresses",
         "directory", "databases", "socket_group", "metrics_listen",
     )
 )  # fmt: skip
-"""Keys of the file that are taken at the start."""
+"""Keys of the file that are read at the start only."""
 _PLAIN: Final = (str, int, float, bool)
 
 
 class Reconfigured(Protocol):
-    """What takes other addresses."""
+    """A part that takes other addresses."""
 
     doors: Doors
 
@@ -56,11 +57,11 @@ class Reconfigured(Protocol):
 
 @dataclass(slots=True)
 class Reloading:
-    """How one manager takes its configuration again.
+    """Reloads the configuration of one manager.
 
     Attributes:
-        now: What holds.
-        read: Gives what the file says, with whatever stands in its place.
+        now: The configuration in force.
+        read: Reads the file, with the values that replace its own.
         http_at: Where it listens for HTTP.
     """
 
@@ -71,14 +72,14 @@ class Reloading:
     http_at: str = ""
 
     def signalled(self) -> None:
-        """Somebody has sent SIGHUP: whatever comes of it is logged, and stands in the trail."""
+        """Reload after SIGHUP; the result goes to the log and the trail."""
         code = ""
         try:
             self.reload()
         except OnceqError as error:
             code = error.code
             logs.log.error("the configuration was not reloaded, nothing has changed: %s", error)
-        # The system does not say who it was: whoever may send one to this process.
+        # The system does not name the sender: any account that may signal this process.
         self.engine.submit(Witnessed("signal:SIGHUP", "local", "reload", WHOLE, code))
 
     def reload(self) -> Reloaded:
@@ -132,7 +133,7 @@ def reloading(
     configuration: Configuration,
     read: Callable[[], Configuration] | None,
 ) -> Reloading:
-    """Let an engine read its configuration again; without ``read`` it stays as it is."""
+    """Let an engine read its configuration again; without ``read`` it does not change."""
     made = Reloading(engine, network, configuration, read or (lambda: configuration))
     engine.reloading = made.reload
     return made
@@ -141,7 +142,7 @@ def reloading(
 def _compared(
     now: Configuration, wanted: Configuration
 ) -> tuple[Configuration, list[str], list[str]]:
-    """What holds from now on; what that changes; and what needs a restart."""
+    """Return the configuration in force from now on, its changes, and what needs a restart."""
     changed: list[str] = []
     restart: list[str] = []
     keep: dict[str, Any] = {}
@@ -167,7 +168,8 @@ def _compared(
 
 
 def _told(name: str, old: object, new: object) -> str:
-    """Values that fit on a line are shown; lists and tables may hold secrets, and are named."""
+    """Describe a change; values that fit on a line are shown, lists and tables, which may hold
+    secrets, only named."""
     if isinstance(old, _PLAIN) and isinstance(new, _PLAIN):
         return f"{name}: {_value(old)} -> {_value(new)}"
     return name

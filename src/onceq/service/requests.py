@@ -1,8 +1,8 @@
-"""The one door for what applications ask: of daemons and of embedded managers.
+"""The one door for requests of applications: of daemons and of embedded managers.
 
-A request is checked here, so that the rules of the core meet only values that they have an answer
-for, and gets what only the service knows: who asks, the time, and random bytes. A fault in a
-request is that request's own: it is answered with its error, and nothing else happens.
+A request is checked here, so that the rules of the core meet only values that they can handle. It
+also gets what only the service knows: its owner, the time, and random bytes. A fault in a request
+is that request's own: it is answered with its error, and nothing else happens.
 
 Upholds: I24 (no value from outside makes the core fail).
 """
@@ -31,13 +31,13 @@ from onceq.model.xid import NUMBER_BYTES, TAG_BYTES
 from onceq.service.clock import Clock
 
 Inner = JobBatch | JobFailed | NextJob
-"""What a queue manager asks itself, and no application can."""
+"""Requests of a queue manager to itself, which no application can make."""
 
 
 def complete(
     asked: Request | Inner, owner: int, number: int, *, clock: Clock, random: Callable[[int], bytes]
 ) -> Input:
-    """The same for what a queue manager asks itself: also what no application can ask."""
+    """Complete a request of the queue manager itself: also one that no application can make."""
     if isinstance(asked, Request):
         admit(asked, owner, number, clock=clock, random=random)
         return asked
@@ -47,12 +47,12 @@ def complete(
 def admit(
     request: Request, owner: int, number: int, *, clock: Clock, random: Callable[[int], bytes]
 ) -> None:
-    """Make a request one that the core takes: checked, and complete.
+    """Check and complete a request, so that the core can take it.
 
     Args:
-        owner, number: Who asks, and under which request number; whatever it said of these is
+        owner, number: The owner of the request, and its number; values in the request itself are
             overwritten.
-        random: Gives so many random bytes.
+        random: Returns the given number of random bytes.
 
     Raises:
         OnceqError: It is wrong in itself.

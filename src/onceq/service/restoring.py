@@ -1,8 +1,8 @@
-"""What a restore does with a store before it takes its place: the manager in it records it.
+"""Restore a store: its manager records the restore before the store takes its place.
 
-The manager is started on the staged store without a network, told of the restore, and stopped in
-order, with a checkpoint. So the record is made by the same code as any other, and there is no
-moment in which a store that was put back could be started and not know it.
+The manager is started on the staged store without a network, gets the record of the restore, and is
+stopped in order, with a checkpoint. So the record is made by the same code as any other, and a
+restored store can never be started without it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Nowhere:
         self, outgoing: int, protocol: str, host: str, peer: bytes,
         homes: tuple[str, ...] | None = None,
     ) -> None:  # fmt: skip
-        """See Network."""
+        """Connect to nothing."""
 
 
 def record(
@@ -54,12 +54,12 @@ def record(
     previous: bytes = b"",
     random: Callable[[int], bytes] = os.urandom,
 ) -> int:
-    """Let the manager of a staged store know that it was put back; the store is closed afterwards.
+    """Record in a staged store that it was restored; the store is closed afterwards.
 
     Args:
         taken_s, position: Of the backup.
-        previous: GUID of the manager that it is of, if the store has another one now.
-        random: Gives so many random bytes, which no other process is given.
+        previous: GUID of its original manager, if the store has another one now.
+        random: Returns the given number of random bytes, which no other process gets.
 
     Returns:
         How many messages were set aside.
@@ -95,17 +95,17 @@ def record(
 
 
 class Restore:
-    """A backup that is to be put back to a directory."""
+    """A backup that is to be restored to a directory."""
 
     def __init__(
         self, backup: str, to: str, *, new_identity: bool = False, name: str = "",
         trust: str = "", unsigned: bool = False,
     ) -> None:  # fmt: skip
-        """Read its manifest, and look who has signed it.
+        """Read its manifest, and check its signature.
 
         Raises:
             NotABackup, NewerFormat, DamagedRecord: It cannot be used.
-            UntrustedBackup: Nobody who is believed has signed it.
+            UntrustedBackup: It has no signature of a trusted signer.
             ConfigurationError: The name cannot be one.
         """
         self._files = RealFiles()
@@ -122,7 +122,7 @@ class Restore:
             self._is = Identity(uuid.uuid4().bytes_le, check_name(name or self._was.name), now_s)
 
     def _judge(self, signed: Signed, trust: str) -> str:
-        """Who has signed it: the SHA-256 of a certificate; raises UntrustedBackup."""
+        """Return the signer, as the SHA-256 of a certificate; raises UntrustedBackup."""
         if trust:
             certificates = folder.read(trust)
             believed = Believed(certificates, certificates)
@@ -148,7 +148,7 @@ class Restore:
             raise UntrustedBackup(f"{self._backup}: {why} ({ways})") from None
 
     def _identity_in(self, path: str) -> Identity:
-        """Whose store it is, which must be whose the manifest says."""
+        """Return the identity in the store, which must be the one in the manifest."""
         found = None
         with contextlib.suppress(ValueError, NotAStore):
             who = read_identification(self._files, path, plain=True)
@@ -163,7 +163,7 @@ class Restore:
     def run(
         self, *, replace: bool, dry_run: bool, progress: Callable[[int, int], object] | None
     ) -> dict[str, Any]:
-        """Do it; what was done, as ``onceq.RestoreReport`` has it. See there."""
+        """Restore; return the values of ``onceq.RestoreReport``."""
         manifest, files = self._manifest, self._files
         done = 0
 
@@ -188,8 +188,7 @@ class Restore:
             verify_store(files, target.staging, manifest.position)
             if self._identity_in(target.staging) != self._was:
                 raise DamagedRecord(f"{self._backup} was changed meanwhile; use another backup")
-            # In the staged copy: there is no moment at which the store could be started without
-            # that record.
+            # In the staged copy: the store can never be started without that record.
             aside = self._record(target)
             restored = self._configure(target.staging)
             taken = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._clock.read().wall_s))
@@ -210,7 +209,7 @@ class Restore:
         )  # fmt: skip
 
     def _configure(self, staging: str) -> bool:
-        """Let the configuration that was restored say the new name; whether there is one."""
+        """Write the new name into the restored configuration; return whether there is one."""
         path = os.path.join(staging, CONFIGURATION_FILE)
         if not self._files.exists(path):
             return False

@@ -1,10 +1,10 @@
-"""Scrubs: every stored byte of a running queue manager is looked at, slowly.
+"""Scrubs: every stored byte of a running queue manager is verified, slowly.
 
-What nobody reads for months may be damaged for months. A scrub walks the whole log that is kept,
-from the oldest segment on, a piece at a time: in another thread where the host has one, and never
-more than so many bytes in a second, so that commits do not wait for it. What is damaged is set
-aside by the core as if somebody had read it (``core/management/damage.py``). It ends with the log
-as it was when it began; what was written since was verified a moment ago.
+Data that nobody reads for months may be damaged for months. A scrub walks the whole log that is
+kept, from the oldest segment on, a piece at a time. It runs in another thread where the host has
+one, and at a limited number of bytes in a second, so that commits do not wait for it. The core sets
+damaged messages aside as if a client had read them (``core/management/damage.py``). The scrub ends
+at the log's end of its beginning; later writes were verified a moment ago.
 
 Upholds: I23.
 """
@@ -26,11 +26,11 @@ from onceq.service.due import Due, at
 from onceq.service.logs import event
 
 PIECE_BYTES = 1 << 20
-"""Looked at in one go; a larger record all the same whole."""
+"""Bytes verified in one go; a larger record is verified whole."""
 
 
 class Looked(Protocol):
-    """What a look at a part of the log has found: ``store.verified.Looked``."""
+    """The result of verifying a part of the log: ``store.verified.Looked``."""
 
     position: int
     damaged: list[DamagedPiece]
@@ -40,11 +40,11 @@ class Lookable(Protocol):
     """What a store on a disk offers: ``store.log.LogStore``."""
 
     def look(self, position: int, end: int, most: int) -> Looked:
-        """Verify what is kept from a position on; from any thread."""
+        """Verify the log from a position on; from any thread."""
 
 
 class Scrubbing:
-    """See the module."""
+    """The scrub of one store, if one runs."""
 
     def __init__(self, committer: Committer) -> None:
         self._committer = committer
@@ -69,7 +69,8 @@ class Scrubbing:
         now = self._committer.clock.read()
         total = sum(min(s.end, self._end) - s.base for s in segments if s.base < self._end)
         self._view = ScrubView(running=True, began=now.wall_s, total=total)
-        # What another thread may still look at for the one before says nothing of this one.
+        # Another thread may still work for the scrub before; its result does not count for this
+        # one.
         self._working = None
         self._due_us = now.mono_us
         self._committer.due.by(self._due_us)
@@ -77,13 +78,14 @@ class Scrubbing:
         event("scrub begun", bytes=total, bytes_s=self._rate)
 
     def due(self) -> Due:
-        """When the next piece is. While another thread looks at one each pump asks for it."""
+        """Return when the next piece is due. While another thread verifies one each pump asks
+        for it."""
         if not self._view.running:
             return Due()
         return at(self._due_us) if self._working is None else Due(look_us=0)
 
     def work(self, now: Now) -> None:
-        """Look at a piece, if one is due."""
+        """Verify a piece, if one is due."""
         if not self._view.running:
             return
         if self._working is not None:

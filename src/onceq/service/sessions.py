@@ -1,9 +1,9 @@
 """Connections with other managers: bytes to sessions, sessions to the core, and back.
 
-The protocol is in ``wire/mqqb/session.py``, the decisions are the core's; here the two meet. What
-is to be transmitted is asked for only when the session and its connection have room, so nothing
-piles up in memory for a slow peer; and more than UNPERSISTED_BYTES_MAX from peers is put on disk
-before anything else is read (I24). All that one pump has to say on a connection is one write.
+The protocol is in ``wire/mqqb/session.py``, the decisions are the core's; here the two meet.
+Messages to transmit are requested only when the session and its connection have room, so nothing
+piles up in memory for a slow peer. More than UNPERSISTED_BYTES_MAX from peers is put on disk before
+anything else is read (I24). All output of one pump on a connection is one write.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from onceq.service.links import AnySession
 
 ROOM_BYTES = 1 << 20
-"""Bytes of packets asked for at a time."""
+"""Bytes of packets requested at a time."""
 UNPERSISTED_BYTES_MAX = 64 << 20
 """Bytes read from peers that no pump has seen; above, one is made before more is read."""
 
@@ -58,9 +58,9 @@ class Sessions:
     committer: Committer
     network: Network
     http: Callable[[], HttpNames]
-    """The addresses of this manager for others over HTTP, as they are now."""
+    """Returns the current addresses of this manager for others over HTTP."""
     pump: Callable[[], bool]
-    """Lets the engine work off what has come."""
+    """Lets the engine process its inbox."""
     _links: dict[int, Link] = field(default_factory=dict)
     _next: int = 1
     wanting: dict[int, None] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Sessions:
     def accepted_http(
         self, connection: Connection, address: str, who: Identification = ON_THIS_COMPUTER
     ) -> int:
-        """Somebody has connected to the HTTP address."""
+        """Begin a session on a connection to the HTTP address."""
         from onceq.wire.srmp.stranger import Stranger
         from onceq.wire.srmp.taking import Taking
 
@@ -100,14 +100,14 @@ class Sessions:
     def accepted(
         self, connection: Connection, address: str, who: Identification = ON_THIS_COMPUTER
     ) -> int:
-        """Another manager has connected."""
+        """Begin a session on a connection of another manager."""
         return self._begin(connection, address, 0, NO_GUID, who)
 
     def connected(
         self, outgoing: int, connection: Connection, address: str,
         who: Identification = ON_THIS_COMPUTER,
     ) -> int:  # fmt: skip
-        """A connection asked for is there."""
+        """Begin a session on a connection that the core has requested."""
         peer = self._peers_wanted.pop(outgoing, NO_GUID)
         host, url = self._hosts_wanted.pop(outgoing, ""), self._urls.pop(outgoing, "")
         if url:
@@ -120,7 +120,7 @@ class Sessions:
         reason: str,
         status: ConnectionStatus = ConnectionStatus.UNKNOWN_FAILURE,
     ) -> None:
-        """A connection asked for cannot be made."""
+        """Report the failure of a connection that the core has requested."""
         self._peers_wanted.pop(outgoing, None)
         self._hosts_wanted.pop(outgoing, None)
         self._urls.pop(outgoing, None)
@@ -171,7 +171,8 @@ class Sessions:
         return self._add(session, connection, address, outgoing, who)
 
     def data(self, number: int, data: Buffer, *, inside: bool = False) -> None:
-        """Bytes have come; inside a pump, on a session with itself, the next one goes on."""
+        """Process bytes of a session; inside a pump, on a session with itself, the next one goes
+        on."""
         link = self._links.get(number)
         if link is None:
             return
@@ -188,37 +189,38 @@ class Sessions:
                 self.committer.nudge()
 
     def _with_itself(self, outgoing: int) -> None:
-        """Messages wait for a name that is one of this computer by now."""
+        """Open a session with this manager itself, for messages whose name is one of this
+        computer by now."""
         here, there = ends(self.looped)
         for end, of in ((here, outgoing), (there, 0)):
             end.number = self._begin(end, ADDRESS, of, NO_GUID, ITSELF)
 
     def gone(self, number: int, reason: str) -> None:
-        """The connection is gone."""
+        """End a session whose connection is gone."""
         link = self._links.pop(number, None)
         if link is not None:
             self._over(link, reason)
 
     def writable(self, number: int) -> None:
-        """The connection can take bytes again."""
+        """Note that the connection can take bytes again."""
         link = self._links.get(number)
         if link is not None and link.wants:
             self.wanting[number] = None
             self.committer.nudge()
 
     def spoken(self, number: int) -> bool:
-        """Whether the other side of a session has said who it is."""
+        """Return True if the other side of a session has identified itself."""
         link = self._links.get(number)
         return link is not None and link.told
 
     def is_known(self, number: int) -> bool:
-        """Whether messages were ever exchanged with the manager at the other side, or its address
-        was one of such a manager."""
+        """Return True if messages were ever exchanged with the manager at the other side, or its
+        address was one of such a manager."""
         link = self._links.get(number)
         return link is not None and (link.peer in self.known or link.address in self.known)
 
     def _exchanged(self, link: Link) -> None:
-        """Messages went across: whoever comes from there is no stranger any more."""
+        """Note that messages went across: clients from that address are no strangers any more."""
         link.exchanged = True
         self.known.exchanged(link.address, *([link.peer] if link.peer != NO_GUID else ()))
 
@@ -276,7 +278,7 @@ class Sessions:
             )
 
     def _of(self, link: Link) -> str:
-        """Lines about known managers are not lost among those about strangers."""
+        """Return a key that keeps lines about known managers apart from those about strangers."""
         known = link.outgoing or link.peer in self.known or link.address in self.known
         return "known" if known else "strangers"
 
@@ -298,14 +300,14 @@ class Sessions:
         self.network.connect(action.outgoing, protocol, host, action.peer, action.homes)
 
     def ready(self, action: Ready) -> None:
-        """There is something to transmit."""
+        """Note that there is something to transmit."""
         link = self._links.get(action.session)
         if link is not None:
             link.wants = True
             self.wanting[link.number] = None
 
     def persisted(self, action: Persisted) -> None:
-        """Messages received are durable."""
+        """Acknowledge received messages that are durable now."""
         link = self._links.get(action.session)
         if link is not None:
             if not link.exchanged:
@@ -318,7 +320,7 @@ class Sessions:
                 self._handle(link, session.more())
 
     def declined(self, action: Declined) -> None:
-        """A message that came over HTTP was not taken."""
+        """Report that a message that came over HTTP was refused."""
         link = self._links.get(action.session)
         if link is not None and not isinstance(link.session, protocol.Session):
             link.session.declined(action.status, action.reason)
@@ -346,7 +348,7 @@ class Sessions:
     def drain(self, now: Now) -> None:
         """Ask the core what to transmit on every session that wants and has room, and write.
 
-        What several sessions are to transmit shares one sync, if it needs one.
+        The transmissions of several sessions share one sync, if they need one.
         """
         if self.looped:
             hand_on(self.looped, partial(self.data, inside=True), self.gone)
@@ -367,7 +369,7 @@ class Sessions:
 
     @property
     def waiting(self) -> bool:
-        """Whether a pump would transmit something although the inbox may be empty.
+        """Return True if a pump would transmit something although the inbox may be empty.
 
         Threads of an application ask this while another one pumps.
         """
@@ -402,7 +404,7 @@ class Sessions:
         self.dirty[link.number] = link
 
     def _write(self, link: Link) -> None:
-        """Hand on what the session has to say, and note when it wants to look at the time."""
+        """Hand on the output of a session, and note its next due time."""
         session = link.session
         if session.output:
             link.connection.write(session.take_output())
@@ -417,14 +419,14 @@ class Sessions:
             link.armed = due
             heappush(self._timers, (due, link.number))
             self.committer.due.by(due)
-            # A timer that was set anew leaves its old entry in the heap.
+            # A timer that was set again leaves its old entry in the heap.
             if len(self._timers) > 4 * len(self._links) + 64:
                 links = self._links.values()
                 self._timers = [(one.armed, one.number) for one in links if one.armed]
                 heapify(self._timers)
 
     def next_timer(self) -> int | None:
-        """When ``tick`` is wanted; it may be early, but not late."""
+        """Return when ``tick`` is due; it may be early, but not late."""
         timers = self._timers
         while timers:
             due, number = timers[0]
@@ -435,7 +437,7 @@ class Sessions:
         return None
 
     def tick(self, now: Now) -> None:
-        """Let the sessions whose time has come look at it."""
+        """Let due sessions check the time."""
         rung: list[Link] = []
         while (due := self.next_timer()) is not None and due <= now.mono_us:
             link = self._links[heappop(self._timers)[1]]

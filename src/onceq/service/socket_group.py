@@ -1,10 +1,10 @@
 """Other accounts of this computer at the Unix socket: the group of ``socket_group``, and no more.
 
-Its members may pass through the data directory (mode 0710) and connect to the socket (0660). What
-they may do then is what was granted to their accounts, which the system names (``identities.py``).
-Nothing else in the directory becomes readable: files of ours are 0600, and whatever lies there with
-more than that, such as a configuration that an editor has made anew, is taken back to its owner
-before the directory is opened.
+Its members may pass through the data directory (mode 0710) and connect to the socket (0660). There
+they may do what was granted to their accounts, which the system names (``identities.py``). Nothing
+else in the directory becomes readable: files of ours are 0600. Any file with more than that, such
+as a configuration that an editor has written, is restricted to its owner before the directory is
+opened.
 
 Without the key the directory is closed again (0700).
 """
@@ -65,7 +65,7 @@ def _number(group: str) -> int:
 
 
 def _close_files(path: str) -> None:
-    """Take from others what they could read as soon as they may pass through the directory."""
+    """Restrict files that others could read once they may pass through the directory."""
     with os.scandir(path) as found:
         for one in found:
             at = one.stat(follow_symlinks=False)
@@ -83,7 +83,7 @@ def _close_files(path: str) -> None:
 
 
 def _look_above(path: str, number: int, group: str) -> None:
-    """Say it if the group does not even get as far as the data directory."""
+    """Warn if the group cannot even get as far as the data directory."""
     above = os.path.abspath(path)
     while above != os.path.dirname(above):
         above = os.path.dirname(above)

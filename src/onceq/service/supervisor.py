@@ -1,8 +1,9 @@
-"""What the service manager of the system (systemd) is told: ready, alive, stopping.
+"""Report to the service manager of the system (systemd): ready, alive, stopping.
 
-Alive is said by the loop itself, and only if it has worked off what there was: a thread that said
-it would say it of a loop that hangs. Whoever hears nothing for the time that the unit names as
-``WatchdogSec`` ends the process and starts another one, which goes on from what is durable.
+The loop itself reports that it is alive, and only if it has processed its work: a separate thread
+would also report it of a loop that hangs. If no report comes within the time that the unit names as
+``WatchdogSec``, the service manager ends the process and starts another one, which goes on from
+what is durable.
 """
 
 from __future__ import annotations
@@ -20,22 +21,24 @@ READY: Final = "READY=1"
 ALIVE: Final = "WATCHDOG=1"
 STOPPING: Final = "STOPPING=1"
 TURNS_A_WAIT: Final = 2
-"""So often it is said within the time that the supervisor waits."""
+"""Number of reports within the time that the supervisor waits."""
 
 
 def notify(state: str) -> None:
-    """Tell the supervisor, if there is one that wants to know."""
+    """Send a state to the supervisor, if there is one that wants it."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if address:
         name = "\0" + address[1:] if address.startswith("@") else address
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
-            # A supervisor that hangs must not stop the loop: what it does not take is not said.
+            # A supervisor that hangs must not stop the loop: a report that it does not take is
+            # dropped.
             to.setblocking(False)
             to.sendto(state.encode(), name)
 
 
 def watchdog_s() -> float:
-    """How often (seconds) it must be said that this process is alive; 0: nobody waits for that."""
+    """Return the interval (seconds) in which this process must report; 0 if no one waits for
+    that."""
     wait = os.environ.get("WATCHDOG_USEC", "")
     # It may be meant for the process that has started this one.
     meant = os.environ.get("WATCHDOG_PID", "") in ("", str(os.getpid()))
@@ -43,7 +46,7 @@ def watchdog_s() -> float:
 
 
 class Watchdog:
-    """Says that a loop is alive, as long as it is."""
+    """Reports that a loop is alive while it turns."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, turns: Callable[[], int], idle: Callable[[], bool]
@@ -51,8 +54,8 @@ class Watchdog:
         """Watch nothing yet.
 
         Args:
-            turns: How often the loop has worked off what there was.
-            idle: Whether there is nothing to work off now.
+            turns: Counts how often the loop has processed its work.
+            idle: Whether there is no work now.
         """
         self._loop = loop
         self._turns = turns
@@ -61,13 +64,13 @@ class Watchdog:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """From now on, if somebody waits for it."""
+        """Begin to report, if a supervisor waits for it."""
         self._every_s = watchdog_s()
         if self._every_s:
             self._look()
 
     def stop(self) -> None:
-        """Say nothing any more."""
+        """Stop reporting."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -1,12 +1,12 @@
-"""Who an application is that shows a token, and what strangers can cost by guessing.
+"""Authenticate applications by token, and limit the cost of guessing.
 
-A token is proven (``model/tokens.py``), and that counts where nobody can change what is said
-afterwards: over TLS, at the Unix socket, and over loopback. A wrong one is refused in the same
-words as none at all, whether it was never made, was revoked or has expired, so nothing is learnt
-from it. One whose holder does not go on, because this is not the queue manager that he has it of,
-counts as wrong as well. Each address may be wrong a few times in a second (at the Unix socket each
-account); above that nothing is hashed for it, and it is told to come again: a token of somebody
-else behind that address may be good.
+A token is proven (``model/tokens.py``). The proof counts where nobody can change later traffic:
+over TLS, at the Unix socket, and over loopback. A wrong token is refused in the same words as none
+at all, whether it never existed, was revoked or has expired, so the refusal reveals nothing. A
+token whose holder stops, because this is not the queue manager that issued it, counts as wrong as
+well. Each address may be wrong a few times in a second (at the Unix socket each account). Above
+that, nothing is hashed for the address and the client is asked to retry later: another client
+behind that address may have a good token.
 
 Upholds: I24, I28.
 """
@@ -37,12 +37,12 @@ _UNPROVEN: Final = (
 
 
 class Challenge(Record, frozen=True):
-    """What was answered to somebody who says that he has a token.
+    """The challenge sent to a client that claims to have a token.
 
     Attributes:
-        name: Of the token; "": it would count for nothing.
-        digest: Of its secret; of a token that there is not something that nobody knows.
-        address, private: Where he is; see ``TokenDoor.challenge``.
+        name: Of the token; "" if it would count for nothing.
+        digest: Of its secret; a random value if the token does not exist.
+        address, private: Of the client; as for ``TokenDoor.challenge``.
     """
 
     name: str
@@ -56,53 +56,53 @@ class Challenge(Record, frozen=True):
 
     @property
     def known(self) -> frames.Known:
-        """The answer."""
+        """Return the frame with the challenge."""
         return frames.Known(self.salt, self.talk.ours, self.talk.known(self.digest))
 
 
 class TokenDoor:
-    """Looks at the tokens of one queue manager's applications; in the thread of its engine."""
+    """Checks the tokens of one queue manager's applications. Runs in the thread of its engine."""
 
     def __init__(self, manager: Manager, clock: Clock, rates: Rates) -> None:
         self._manager = manager
         self._clock = clock
         self._rates = rates
         self._wrong: OrderedDict[str, tuple[float, int]] = OrderedDict()
-        """By address: how many wrong ones count now, and when that was (monotonic us)."""
+        """By address: the number of wrong tokens that count now, and its time (monotonic us)."""
 
     def challenge(
         self, name: str, theirs: bytes, address: str, *, private: bool, bound: bytes,
         random: Callable[[int], bytes],
     ) -> Challenge:  # fmt: skip
-        """Begin with the proof of a token; whoever it is learns nothing from the answer.
+        """Begin the proof of a token; the challenge reveals nothing to the client.
 
         Args:
-            name: Of the token, as is said.
-            theirs: What they have drawn.
-            address: Of whoever shows it; of an application on this computer its account.
-            private: Whether nobody between could change what is said after it.
-            bound: What the connection is (``sockets/binding.py``).
-            random: Gives so many random bytes.
+            name: Of the token, as claimed.
+            theirs: The client's nonce.
+            address: Of the client; for an application on this computer its account.
+            private: Whether later traffic is safe from changes on the way.
+            bound: Identifies the connection (``sockets/binding.py``).
+            random: Returns the given number of random bytes.
 
         Raises:
             MalformedPacket: It is no nonce.
-            ServiceNotAvailable: There were too many wrong ones from there just now.
+            ServiceNotAvailable: There were too many wrong tokens from that address just now.
         """
         if len(theirs) != NONCE_BYTES:
             raise MalformedPacket(f"a nonce has {NONCE_BYTES} bytes, not {len(theirs)}")
         self._check_count(address)
         token = self._manager.state.tokens.get(name) if private else None
         salt = token.salt if token else salt_of(self._manager.identity.guid, name)
-        # Of a token that there is not, something that nobody can calculate.
+        # For a token that does not exist, a value that nobody can calculate.
         digest = token.digest if token else random(SECRET_BYTES)
         talk = TokenExchange(theirs, random(NONCE_BYTES), bound)
         return Challenge(name if private else "", salt, digest, talk, address, private)
 
     def proven(self, challenge: Challenge, proof: str) -> Token:
-        """The token whose holder has answered a challenge.
+        """Return the token whose holder has answered a challenge.
 
         Raises:
-            AccessDenied: He has not, or it is not good.
+            AccessDenied: The proof is wrong, or the token is not good.
         """
         raw = _raw(proof)
         secret = challenge.talk.covered(challenge.digest, raw or bytes(SECRET_BYTES))
@@ -112,19 +112,19 @@ class TokenDoor:
         return token
 
     def missed(self, challenge: Challenge) -> AccessDenied:
-        """Count a challenge that was not answered, or not well; the refusal of whoever it was."""
+        """Count a challenge with a wrong answer or none; return the refusal."""
         self._count(challenge.address, challenge.private)
         return unproven()
 
     def shown(self, text: str, address: str, *, private: bool) -> Token:
-        """The token that is shown as it is, where a protocol of others has no other way (HTTP).
+        """Return the token sent in clear text, where a foreign protocol has no other way (HTTP).
 
         Args:
-            address, private: See ``challenge``.
+            address, private: As for ``challenge``.
 
         Raises:
             AccessDenied: It is not good.
-            ServiceNotAvailable: There were too many wrong ones from there just now.
+            ServiceNotAvailable: There were too many wrong tokens from that address just now.
         """
         self._check_count(address)
         name, secret = read(text) or ("", bytes(SECRET_BYTES))
@@ -144,7 +144,7 @@ class TokenDoor:
             )
 
     def _count(self, address: str, private: bool) -> None:
-        """One more was wrong."""
+        """Count one more wrong token."""
         now_us = self._clock.read().mono_us
         self._wrong[address] = self._counted(address, now_us) + 1, now_us
         self._wrong.move_to_end(address)
@@ -153,11 +153,12 @@ class TokenDoor:
         self._told(address, "" if private else "it came over a network without TLS")
 
     def admits_nobody(self, door: Door) -> bool:
-        """Whether somebody of whom nothing is known may do something at a door."""
+        """Return True if an unidentified client may do something at a door."""
         return self._manager.state.policy.admits_nobody(door)
 
     def _counted(self, address: str, now_us: int) -> float:
-        """How many wrong tokens of an address count now: each is forgiven after a while."""
+        """Return the number of an address's wrong tokens that count now: each expires after a
+        while."""
         count, at_us = self._wrong.get(address, (0.0, now_us))
         left = count - (now_us - at_us) / SECOND * WRONG_TOKENS_A_S
         if left <= 0:
@@ -170,7 +171,7 @@ class TokenDoor:
 
 
 def _raw(proof: str) -> bytes:
-    """A proof as bytes; none if it cannot be one."""
+    """Return a proof as bytes; none if it cannot be one."""
     try:
         raw = bytes.fromhex(proof)
     except ValueError:
@@ -179,10 +180,10 @@ def _raw(proof: str) -> bytes:
 
 
 def actor_of(token: Token) -> Actor:
-    """Who somebody is that holds a token."""
+    """Return the actor that a token stands for."""
     return application(Shown(Over.TCP, token=token.name)).actor
 
 
 def unproven() -> AccessDenied:
-    """The refusal of whoever did not prove who he is: always the same."""
+    """Return the refusal of a client without proof of its identity: always the same."""
     return AccessDenied(_UNPROVEN)

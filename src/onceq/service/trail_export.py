@@ -1,12 +1,13 @@
-"""Acts of administration are told outside the store, too: in files, and to the system's syslog.
+"""Export acts of administration from the store: to files, and to the system's syslog.
 
-It happens when an act is durable, in the same turn. After a crash the file goes on behind the last
-act that it has, so none is missing and none stands there twice. Syslog cannot be asked what it has:
-acts that the file lacked at a start are marked ``again`` there.
+It happens when an act is durable, in the same turn. After a crash the file goes on behind its last
+act, so none is missing and none is there twice. Syslog cannot be asked what it has: acts that the
+file lacked at a start are marked ``again`` there.
 
-Where a place takes nothing (the disk is full, there is no syslog), the queue manager goes on. The
-trouble is told in the log, the status, the health and the metrics, and the acts wait in memory and
-in the trail; those that go from both before they were told are counted, and the file says which.
+Where a target takes nothing (the disk is full, there is no syslog), the queue manager goes on. The
+trouble appears in the log, the status, the health and the metrics, and the acts wait in memory and
+in the trail. Acts that are dropped from both before their export are counted, and the file names
+them.
 
 Upholds: I28 (who did something is known).
 """
@@ -36,17 +37,17 @@ from onceq.store.files import Files
 
 SYSLOG: Final = "/dev/log"
 RETRY_US: Final = 10 * SECOND_US
-"""After so long a place that took nothing is tried again."""
+"""Microseconds after which a failed target is tried again."""
 _HEAD: Final = b"<85>onceq: "
 """Facility authpriv, severity notice."""
 Waiting = deque[Act]
 
 
 class _Place:
-    """Where acts are told.
+    """A target of the export.
 
     Attributes:
-        waiting: Acts that are to be told there.
+        waiting: Acts to be exported there.
         trouble: Why they wait; "": they do not.
     """
 
@@ -56,7 +57,7 @@ class _Place:
         self.trouble = ""
 
     def tell(self) -> int:
-        """Tell what waits; returns how many acts went before they were told."""
+        """Export the waiting acts; return how many were dropped before their export."""
         try:
             lost = self._write(self.waiting)
         except (OnceqError, OSError) as error:
@@ -72,10 +73,10 @@ class _Place:
 
 
 class TrailExport:
-    """See the module.
+    """The export of the acts of one store.
 
     Attributes:
-        lost: Acts that went before they were told, since the start.
+        lost: Acts that were dropped before their export, since the start.
     """
 
     def __init__(self, files: Files, path: str, settings: Settings) -> None:
@@ -86,7 +87,7 @@ class TrailExport:
         if where == SYSLOG_AUTO:
             where = SYSLOG if os.path.exists(SYSLOG) else ""
         self._again = 0
-        """Up to this act, syslog may have been told before."""
+        """Up to this act, syslog may have got the acts before."""
         if where:
             self._socket = where
             self._syslog = _Place("trail_syslog", self._send)
@@ -96,11 +97,11 @@ class TrailExport:
 
     @property
     def trouble(self) -> str:
-        """Why acts wait that are to be told; "": none does."""
+        """Return why acts wait for their export; "" if none does."""
         return "; ".join(place.trouble for place in self._places if place.trouble)
 
     def begin(self, trail: Trail, mono_us: int) -> None:
-        """Tell what was not told before the start."""
+        """Export the acts that were not exported before the start."""
         known = {act.number: act for act in (*trail, *trail.fresh)}
         self._files.head = trail.next - 1, trail.head.hex()
         if self._file is not None:
@@ -113,7 +114,7 @@ class TrailExport:
         self._tell(mono_us)
 
     def tell(self, trail: Trail, number: int, mono_us: int) -> None:
-        """An act is durable: tell it, and those before it."""
+        """Export a durable act, and those before it."""
         fresh = trail.fresh
         while fresh and fresh[0].number <= number:
             act = fresh.popleft()
@@ -123,7 +124,7 @@ class TrailExport:
         self._tell(mono_us)
 
     def due(self) -> Due:
-        """When a place that took nothing is to be tried again."""
+        """Return when a failed target is to be tried again."""
         return Due(self._retry_us, self._retry_us)
 
     def work(self, mono_us: int) -> None:
@@ -132,7 +133,7 @@ class TrailExport:
             self._tell(mono_us)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._files.close()
 
     def _tell(self, mono_us: int) -> None:
@@ -140,7 +141,7 @@ class TrailExport:
         self._retry_us = mono_us + RETRY_US if self.trouble else NEVER
 
     def _send(self, waiting: Waiting) -> int:
-        """Tell syslog, which takes a line at a time and must not stop the loop."""
+        """Send acts to syslog, which takes a line at a time and must not stop the loop."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
             to.setblocking(False)
             while waiting:
@@ -153,33 +154,33 @@ class TrailExport:
 
 
 class TellingActs:
-    """Tells the acts of one engine, and the engine how that goes."""
+    """Exports the acts of one engine, and reports trouble to the engine."""
 
     def __init__(self, committer: Committer, export: TrailExport | None) -> None:
         self._committer, self._export = committer, export
         self._told = TellTrail()
 
     def begin(self) -> None:
-        """Tell what was not told before the start."""
+        """Export the acts that were not exported before the start."""
         if self._export is not None:
             self._export.begin(self._committer.manager.state.trail, self._mono_us)
             self._look(self._export)
 
     def perform(self, action: TellAct) -> None:
-        """An act is durable."""
+        """Export an act that is durable."""
         if self._export is not None:
             trail = self._committer.manager.state.trail
             self._export.tell(trail, action.number, self._mono_us)
             self._look(self._export)
 
     def work(self, now: Now) -> None:
-        """Try again what could not be told, if it is time."""
+        """Try failed exports again, if it is time."""
         if self._export is not None:
             self._export.work(now.mono_us)
             self._look(self._export)
 
     def close(self) -> None:
-        """The manager stops."""
+        """Close the export."""
         if self._export is not None:
             self._export.close()
 
@@ -188,7 +189,7 @@ class TellingActs:
         return self._committer.clock.read().mono_us
 
     def _look(self, export: TrailExport) -> None:
-        """Let the status know when something has changed."""
+        """Update the status when something has changed."""
         self._committer.due.by(export.due().timer_us)
         told = TellTrail(export.trouble, export.lost)
         if told != self._told:

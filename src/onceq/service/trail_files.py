@@ -1,8 +1,8 @@
 """The files of the trail: a line of JSON for each act, appended and synced, beside the store.
 
 A new file begins when one has FILE_BYTES. When all together have more than the setting allows, the
-oldest one goes; the next file says which acts it had, and so does the log. What a crash has left of
-a line is written over.
+oldest one goes; the next file says which acts it had, and so does the log. A partial line that a
+crash has left is written over.
 
 Upholds: I24 (bytes), I28 (who did something is known).
 """
@@ -34,16 +34,16 @@ from onceq.service.logs import event
 from onceq.store.files import Files
 
 FILE_BYTES: Final = 8 << 20
-"""Size of one file; the one in which an act was written last is read at a start."""
+"""Size of one file; a start reads the file with the last act."""
 
 
 def shown(act: Act) -> ActView:
-    """An act as it is told."""
+    """Return the view of an act."""
     return ActView(*act[:7], act.times, act.last_s, act.before.hex(), act.digest.hex())
 
 
 class TrailFiles:
-    """See the module; errors of the disk are OnceqError.
+    """The trail files of one store; errors of the disk are OnceqError.
 
     Attributes:
         head: Number and digest of the last act of the store.
@@ -60,7 +60,7 @@ class TrailFiles:
         self.head = 0, ""
 
     def known_last(self) -> int:
-        """Number of the last act that is there; 0: none is, or nobody knows."""
+        """Return the number of the last act that is there; 0 if there is none, or it is unknown."""
         with contextlib.suppress(OnceqError, OSError):
             self._open()
         return self._last
@@ -69,20 +69,20 @@ class TrailFiles:
         """Write acts that are not there yet; they are durable afterwards, and wait no more.
 
         Returns:
-            How many acts went before they could be written.
+            How many acts were dropped before they could be written.
         """
         try:
             self._open()
             lost = self._write(list(waiting))
         except (OnceqError, OSError):
-            # Nobody knows what of it is on the disk: that is read before the next one.
+            # It is unknown what of it is on the disk: that is read before the next one.
             self.close()
             raise
         waiting.clear()
         return lost
 
     def close(self) -> None:
-        """Let go of the file; it is opened again when that is wanted."""
+        """Close the file; it is opened again when needed."""
         if self._file >= 0:
             self._files.close(self._file)
         self._file, self._read = -1, False
@@ -137,7 +137,7 @@ class TrailFiles:
                 self._file, self._serial = file, serial
                 self._end = sum(map(len, whole))
                 if any(isinstance(read_line(line), ActView) for line in behind):
-                    # It stays as it is: what is behind the damage is written to the next one.
+                    # It is left unchanged: what is behind the damage is written to the next one.
                     self._damaged = os.path.basename(self._name(serial))
             else:
                 self._files.close(file)

@@ -1,4 +1,4 @@
-"""Long work in another thread leaves its turn to the one that serves applications."""
+"""Let long work in another thread yield the interpreter to the thread that serves applications."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import threading
 from typing import Final
 
 TURN_S: Final = 0.0001
-"""For so long at least the turn is left to others."""
+"""Seconds for which the interpreter is yielded at least."""
 
 
 def leave_turn() -> None:
-    """Let other threads run: those that want the interpreter would wait for milliseconds else."""
+    """Let other threads run, which would wait for milliseconds otherwise."""
     threading.Event().wait(TURN_S)

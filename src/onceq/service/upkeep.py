@@ -1,9 +1,9 @@
-"""Upkeep between pumps: checkpoints, space given back, and a watch on what is left.
+"""Upkeep between pumps: checkpoints, freed disk space, and a watch on what is left.
 
-A checkpoint makes recovery short and lets old segments go; a segment in which a few old messages
-keep all the rest is emptied by writing those few again at the log's end. All of it is done in
-small steps, a bounded amount in each pump, and what is slow (writing a checkpoint) in another
-thread where the host offers one: a commit must not wait for housekeeping.
+A checkpoint makes recovery short and frees old segments. A segment that is kept only for a few old
+messages is emptied: those messages are written again at the log's end. All of it is done in small
+steps, a bounded amount in each pump. Slow work (writing a checkpoint) is done in another thread
+where the host offers one: a commit must not wait for housekeeping.
 
 Upholds: I22 (recovery in proportion to what was written since), the reserve of ``contract.py``.
 """
@@ -32,29 +32,30 @@ from onceq.service.turns import leave_turn
 T = TypeVar("T")
 
 CHECK_US = SECOND_US
-"""How often space is looked at, and how often segments are prepared while little happens."""
+"""Interval of the checks of space, and of preparing segments while little happens."""
 CHECK_BYTES = 8 << 20
-"""Log written after which they are looked at sooner."""
+"""Bytes of log after which a check comes sooner."""
 SMALL_STATE_LOG_BYTES = 64 << 20
 """Log after which a checkpoint is made while the state is small..."""
 STATE_SHARE = 8
-"""... and so many times the state's own size more; never more than the setting allows."""
+"""... plus this multiple of the state's own size; never more than the setting allows."""
 IDLE_LOG_BYTES = 16 << 20
 """Log after which a checkpoint is made when nothing has happened for CHECK_US..."""
 WASTED_BYTES = 32 << 20
-"""... and segments that nothing needs any more, after which it is made for their sake alone: a
+"""... and bytes of unneeded segments after which a checkpoint is made just to free them: a
 drained queue writes little log and leaves much behind."""
 RESERVE_SHARE = 4
-"""The reserve is no more than one part in so many of what the disk has for this store..."""
+"""The reserve is at most this fraction (one part in RESERVE_SHARE) of the disk space for this
+store..."""
 AGAIN_SHARE = 8
-"""... and sends are taken again when that, and one part in so many, are free."""
+"""... and sends are accepted again when that, and one part in AGAIN_SHARE, are free."""
 TRIM_US = 10 * SECOND_US
-"""After so long a quiet time half of the segments that lie ready for another burst are given back
-to the file system; and half of the rest after another one."""
+"""Quiet time after which half of the segments that lie ready for another burst are given back to
+the file system; half of the rest follows after another such time."""
 
 
 class Upkeep:
-    """See the module."""
+    """Does the upkeep of one store, in portions."""
 
     def __init__(self, committer: Committer) -> None:
         self._committer = committer
@@ -70,14 +71,14 @@ class Upkeep:
         self._emptying = Emptying(committer, self.reclaim)
         self._quiet_at = -1
         self._quiet_us = 0
-        """Since when all is quiet, or when segments were given back for that."""
+        """Start of the quiet time, or the time when segments were last given back for it."""
         self._writing: tuple[Future[Any], Callable[[], None]] | None = None
         self._full_at = -1
         self._told_us = -1
         self._told_at = 0
 
     def started(self) -> None:
-        """After recovery: what the log has since the checkpoint counts at once."""
+        """Begin after recovery: the log since the checkpoint counts at once."""
         found = self._committer.store.recovered
         self._covered = found.checkpoint_position
         event(
@@ -91,10 +92,10 @@ class Upkeep:
             self._quiet_at = self._covered
 
     def due(self) -> Due:
-        """When a look is wanted.
+        """Return when the next check is due.
 
-        After the last thing that happened two are wanted although nothing else happens: only the
-        second one sees that all is quiet, and that there is time for what was put off.
+        After the last event two checks are due although nothing else happens. Only the second one
+        sees that all is quiet, and that there is time for postponed work.
         """
         again_us = self._looked_us + CHECK_US
         at_it = self._giving_back.more or self._to_empty or (self._emptying.more and not self._low)
@@ -117,7 +118,8 @@ class Upkeep:
         return wanted
 
     def work(self, now: Now) -> None:
-        """A portion of whatever is due: one thing that may take milliseconds, and no more."""
+        """Do a portion of the work that is due: one thing that may take milliseconds, and no
+        more."""
         if self._collect(wait=False):
             return
         position = self._committer.store.position
@@ -134,7 +136,7 @@ class Upkeep:
             self._begin_emptying(now)
 
     def _go_on(self, now: Now) -> None:
-        """A portion of what was begun, or put off, at the last look."""
+        """Do a portion of the work that the last check began, or postponed."""
         if self._giving_back.more:
             self.reclaim()
         elif self._to_empty:
@@ -147,12 +149,12 @@ class Upkeep:
         if self._writing is None:
             due = position - self._covered >= self._due_bytes()
             if quiet:
-                # Nothing was written since the last look: so a checkpoint costs nobody a wait.
+                # Nothing was written since the last check, so nobody waits for a checkpoint.
                 if self._quiet_at != position:
                     self._quiet_at, self._quiet_us = position, now.mono_us
                 due = due or self._worth_it(position)
                 self._trim(now)
-            # What found no room would find none again before the log has moved on.
+            # After a lack of space it would fail again before the log has moved on.
             if due and position != self._full_at:
                 self._begin_checkpoint()
         if self._writing is None and self._history_due(now):
@@ -170,7 +172,7 @@ class Upkeep:
         return max(min(most, wanted), 4 * self._state_bytes)
 
     def _worth_it(self, position: int) -> bool:
-        """Whether a checkpoint gains something now that there is time for one."""
+        """Return True if a checkpoint gains something now that there is time for one."""
         if position == self._covered:
             return False
         if position - self._covered >= IDLE_LOG_BYTES:
@@ -185,7 +187,7 @@ class Upkeep:
     # ---- space ------------------------------------------------------------------------------
 
     def _trim(self, now: Now) -> None:
-        """Give back half of what was kept for a burst, if none has come for a while."""
+        """Give back half of the segments kept for a burst, if none has come for a while."""
         if self._disk is not None and now.mono_us - self._quiet_us >= TRIM_US:
             self._quiet_us = now.mono_us
             self._disk.trim(half=True)
@@ -212,12 +214,12 @@ class Upkeep:
             committer.submit(Space(low=False))
 
     def tell_endings(self) -> None:
-        """Log what has become of messages since the last time."""
+        """Log how messages have ended since the last time."""
         endings.tell(self._committer.rates, self._committer.manager.counts.taken())
 
     @property
     def low(self) -> bool:
-        """Whether the disk is nearly full."""
+        """Return True if the disk is nearly full."""
         return self._low
 
     def reclaim(self, *, all_of_it: bool = False) -> int:
@@ -225,18 +227,19 @@ class Upkeep:
         return self._giving_back.some(at_once=all_of_it or self._low)
 
     def _reserves(self) -> tuple[int, int]:
-        """Free bytes below which sends are refused, and from which on they are taken again.
+        """Return the free bytes below which sends are refused, and above which they are accepted
+        again.
 
-        Both keep to what the disk has for this store: an empty store must have enough on any disk.
-        But the next segment of the log is never taken by sends: removals and checkpoints, which
-        alone make room again, need it. A disk that has no more than that takes no sends.
+        Both depend on the disk space for this store: an empty store must have enough on any disk.
+        But sends never take the next segment of the log: removals and checkpoints, which alone free
+        space, need it. A disk that has no more than that takes no sends.
         """
         wanted = self._committer.settings.disk_reserve_bytes
         if self._disk is None:
             return wanted, 2 * wanted
         room = self._disk.room_bytes()
         segment = self._disk.segment_bytes
-        # So much is written before it is looked at again.
+        # This much is written before the next check.
         least = segment + min(segment, CHECK_BYTES)
         reserve = max(min(wanted, room // RESERVE_SHARE), least)
         return reserve, reserve + min(reserve, room // AGAIN_SHARE)
@@ -245,7 +248,7 @@ class Upkeep:
 
     @property
     def _untold(self) -> bool:
-        """Whether the history does not tell of everything yet."""
+        """Return True if the history does not contain everything yet."""
         history = self._committer.history
         if history is None:
             return False
@@ -259,7 +262,7 @@ class Upkeep:
         history = self._committer.history
         if history is None or not self._untold:
             return False
-        # What could not be written last time does not count here: that is tried in its time.
+        # A failed write of the last time does not count here: it is retried in its time.
         log = self._committer.store.position - max(self._told_at, history.position)
         return (
             self._told_us < 0
@@ -274,7 +277,7 @@ class Upkeep:
         committer, history = self._committer, self._committer.history
         assert history is not None, "it is due"
         self._told_us, committer.history_wanted = now.mono_us, False
-        # The history tells only of what is durable, or it would tell of what never happened.
+        # The history takes only what is durable, or it would report what never happened.
         committer.store.sync()
         upto, wall_us = committer.store.position, committer.clock.read().wall_us
         self._told_at = upto
@@ -285,12 +288,12 @@ class Upkeep:
         self._begin(lambda: history.project(upto, wall_us), told)
 
     def _tell(self, upto: int) -> None:
-        """The history must have been told what a checkpoint is to cover: the log may go then."""
+        """Bring the history up to the position of a checkpoint: the log before it may go then."""
         if self._committer.history is not None:
             self._committer.history.project(upto, self._committer.clock.read().wall_us)
 
     def _live(self, base: int, end: int) -> bool:
-        """Whether a part of the log is needed, by messages or by the history."""
+        """Return True if messages or the history need a part of the log."""
         history = self._committer.history
         if self._committer.manager.live(base, end):
             return True
@@ -314,7 +317,8 @@ class Upkeep:
             self.reclaim(all_of_it=True)
 
     def stop(self) -> None:
-        """The last checkpoint of an orderly end, and nothing left ready that is not needed.
+        """Make the last checkpoint of an orderly end, and give back prepared segments that are not
+        needed.
 
         A full disk leaves the checkpoint before in force.
         """
@@ -342,7 +346,7 @@ class Upkeep:
 
         def write() -> bool:
             state.extend(snapshot.encode(leave_turn))
-            # Before the checkpoint: it lets the log go that the history is made of.
+            # Before the checkpoint: it frees the log from which the history is made.
             self._tell(position)
             try:
                 pending.write()
@@ -361,7 +365,7 @@ class Upkeep:
         self._begin(write, written)
 
     def _no_room(self) -> None:
-        """The checkpoint before stays in force; once more when the log has moved on."""
+        """Keep the checkpoint before in force; try again when the log has moved on."""
         self._full_at = self._committer.store.position
         event("no room for a checkpoint", level=logging.WARNING, position=self._full_at)
 
@@ -379,7 +383,7 @@ class Upkeep:
     # ---- work in another thread -----------------------------------------------------------------
 
     def _begin(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
-        """Do ``work`` elsewhere, if the host offers that, and then ``then`` in a pump."""
+        """Do ``work`` in the background, if the host offers that, and then ``then`` in a pump."""
         assert self._writing is None, "one checkpoint at a time"
         background = self._committer.background
         if background is None:
@@ -389,7 +393,7 @@ class Upkeep:
             self._writing = (future, lambda: then(future.result()))
 
     def _collect(self, *, wait: bool) -> bool:
-        """Go on with what has ended in another thread; ``wait``: with whatever is under way.
+        """Complete what has ended in another thread; with ``wait``, wait for the work under way.
 
         Returns:
             Whether there was something.

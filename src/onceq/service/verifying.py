@@ -1,10 +1,10 @@
-"""Reading what is to be handed out before anything is said, so that damage is found in time.
+"""Read messages before they are handed out, so that damage is found in time.
 
-What was written last is in memory. Anything older is read from the disk when a decision wants to
-hand it out or transmit it, after its records were appended and before they are synced. If bytes are
-not what was written, the core sets the messages in them aside (``core/management/damage.py``), in
-the same sync: the others are handed out, and whoever asked for damaged ones only asks again by
-himself. A transmission is given up with its session: the next one begins behind what has ended.
+Recent writes are in memory. Anything older is read from the disk when a decision wants to hand it
+out or transmit it, after its records were appended and before they are synced. If the bytes are not
+what was written, the core sets the messages in them aside (``core/management/damage.py``) in the
+same sync. The others are handed out; a request that got damaged messages only is repeated
+internally. A transmission is given up with its session: the next one begins behind what has ended.
 
 A receive outside a transaction removes what it hands out; so its messages are read before the core
 decides about it.
@@ -30,14 +30,14 @@ from onceq.service.picking import wants_bytes
 from onceq.store.contract import Store
 
 AHEAD_BYTES_MAX = 32 << 20
-"""Of what was read ahead so much is kept until it is handed out; the rest is read once more then,
-so that who asks for much at once does not decide how much memory this takes."""
+"""Bytes of read-ahead that are kept until they are handed out; the rest is read once more then,
+so that one large request does not decide how much memory this takes."""
 TRIES_MAX = 64
-"""Times that a receive looks for something whole before it is decided as it is."""
+"""Times that a receive looks for an undamaged message before it is decided without one."""
 
 
 class Verifying:
-    """See the module."""
+    """Reads the messages of decisions, and has damaged ones set aside."""
 
     def __init__(
         self, manager: Manager, store: Store, clock: Clock, submit: Callable[[Input], None]
@@ -50,7 +50,7 @@ class Verifying:
         """Bytes read ahead since all was handed out."""
 
     def read(self, pieces: Sequence[Piece]) -> Buffer:
-        """Bytes from the log or from the core, joined."""
+        """Return bytes from the log or from the core, joined."""
         # What was read already is handed out once.
         if self._ahead and (ahead := self._ahead.pop(id(pieces), None)) is not None:
             return ahead
@@ -64,12 +64,12 @@ class Verifying:
         )
 
     def done(self) -> None:
-        """Everything was handed out."""
+        """Forget the read-ahead: everything was handed out."""
         self._ahead.clear()
         self.kept = 0
 
     def _cold(self, pieces: Sequence[Piece]) -> bool:
-        """Whether any of them may have to be read from the disk."""
+        """Return True if any of the pieces may have to be read from the disk."""
         warm = self._store.remembered
         for piece in pieces:
             if not isinstance(piece, bytes) and piece.address < warm:
@@ -81,7 +81,7 @@ class Verifying:
     # ---- before a decision ----------------------------------------------------------------------
 
     def decide(self, now: Now, items: Sequence[Input]) -> list[Decision]:
-        """Decide about what has come, in order; what it would remove is looked at first."""
+        """Decide about the inputs, in order; messages that would be removed are checked first."""
         step, bases = self._manager.step, self._space.bases
         decisions: list[Decision] = []
         for item in items:
@@ -94,7 +94,7 @@ class Verifying:
         return decisions
 
     def _set_aside(self, now: Now, item: Receive) -> list[Decision]:
-        """Set aside what a receive would remove and is damaged."""
+        """Set aside damaged messages that a receive would remove."""
         decisions: list[Decision] = []
         # Each round sets aside what it found damaged, and so foresees other messages.
         for _ in range(TRIES_MAX):
@@ -108,7 +108,7 @@ class Verifying:
     # ---- before a sync --------------------------------------------------------------------------
 
     def look(self, decisions: Sequence[Decision]) -> list[Decision]:
-        """Read what decisions will hand out; returns what follows from damage that was found."""
+        """Read what decisions will hand out; return what follows from damage that was found."""
         more: list[Decision] = []
         for decision in decisions:
             for at, action in enumerate(decision.actions):
@@ -145,9 +145,9 @@ class Verifying:
         return self._manager.step(self._clock.read(), item)
 
     def damaged(self, pieces: Sequence[Piece]) -> tuple[DamagedPiece, ...]:
-        """What of these pieces is not what was written.
+        """Return the pieces that are not what was written.
 
-        What is in memory is not looked at. Among it is what this pump has decided to store: a
+        Pieces in memory are not checked. Among them is what this pump has decided to store: a
         receive may take it before it is appended, and the store has no bytes there yet.
         """
         found: list[DamagedPiece] = []
@@ -164,7 +164,7 @@ class Verifying:
     def _spoiled_answer(
         self, decision: Decision, at: int, action: Answer, handed: Handed, more: list[Decision]
     ) -> None:
-        """Answer with those that are whole; or ask again, if none is."""
+        """Answer with the undamaged messages; or ask again, if there is none."""
         asked = handed.asked
         for _ in range(TRIES_MAX):
             bad = self._bad(_places(handed))
@@ -174,15 +174,15 @@ class Verifying:
             if not good:
                 break
             handed = _only(handed, _places(handed), good)
-            # Kept for the answer, which is made after the sync. What was whole by a read that is
-            # remembered is read anew here, and may not be.
+            # Kept for the answer, which is made after the sync. A piece that a remembered read
+            # found whole is read again here, and may not be.
             if self._try(handed.pieces):
                 decision.actions[at] = replace(action, result=handed)
                 return
         if not good and isinstance(asked, Receive) and done.records:
             decision.actions[at] = replace(action, owner=0)
-            # All were damaged and are set aside: it is asked again, and its answer is that of the
-            # repetition.
+            # All were damaged and are set aside: it is asked again, and its answer is the
+            # repetition's.
             self._submit(asked)
             return
         if good and isinstance(asked, Receive):
@@ -192,14 +192,14 @@ class Verifying:
         decision.actions[at] = replace(action, result=error)
 
     def _bad(self, places: Places) -> dict[int, tuple[DamagedPiece, ...]]:
-        """Which of some messages are damaged, and where."""
+        """Return which of some messages are damaged, and where."""
         found = ((index, self.damaged(place)) for index, place in enumerate(places))
         return {index: damaged for index, damaged in found if damaged}
 
     def _set_these_aside(
         self, owner: int, handed: Handed, bad: Mapping[int, tuple[DamagedPiece, ...]]
     ) -> Decision:
-        """Set some of what was to be handed out aside."""
+        """Set aside some of the messages that were to be handed out."""
         asked, places = handed.asked, _places(handed)
         removed = isinstance(asked, Receive) and not asked.transaction and not asked.peek
         gone = tuple(
@@ -214,8 +214,8 @@ Places = Sequence[tuple[Extent, ...]]
 
 
 def _places(handed: Handed) -> Places:
-    """Where the parts of each message lie: several messages may lie in one piece, and one in two
-    (``InTwoParts``)."""
+    """Return where the parts of each message lie: several messages may lie in one piece, and one
+    in two (``InTwoParts``)."""
     places: list[tuple[Extent, ...]] = []
     pieces = iter(handed.pieces)
     at = end = 0
@@ -234,7 +234,7 @@ def _places(handed: Handed) -> Places:
 
 
 def _only(handed: Handed, places: Places, chosen: Sequence[int]) -> Handed:
-    """The same with some of the messages only."""
+    """Return the same with some of the messages only."""
     new = {old: index for index, old in enumerate(chosen)}
     return replace(
         handed,

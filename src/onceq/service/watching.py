@@ -1,12 +1,13 @@
-"""HTTP for those who watch a queue manager: metrics, and whether it is well.
+"""HTTP for monitoring a queue manager: metrics and health.
 
-``GET /metrics``, ``/metrics/queues``, ``/health/live`` and ``/health/ready``, and nothing else:
-one request on a connection, a small head, no body, and an end after some seconds. HTTP is the
-matter of h11. Who passes the door hears whether the manager is well; what it counts is for those
-with the right ``monitor``: holders of a token (``Authorization: Bearer``) or of a certificate,
-also on this computer. An address that is believed without proof has none.
+``GET /metrics``, ``/metrics/queues``, ``/health/live`` and ``/health/ready``, and nothing else: one
+request on a connection, a small head, no body, and an end after some seconds. h11 parses the HTTP.
+Every client that passes the door can read the health. Metrics are for clients with the right
+``monitor``: holders of a token (``Authorization: Bearer``) or of a certificate, also on this
+computer. An address that is trusted without proof does not have it.
 
-However many ask, one view is made in a moment, and one page of it (``onceq.metrics_pages``).
+However many clients ask, one view is made in a moment, and one page of it
+(``onceq.metrics_pages``).
 
 Upholds: I24, I28.
 """
@@ -52,13 +53,13 @@ _BEARER: Final = "bearer "
 
 
 class Watch:
-    """What is shown of one queue manager; in the thread of its loop."""
+    """Serves metrics and health of one queue manager. Runs in the thread of its loop."""
 
     def __init__(self, network: Host, health: Callable[[], Health]) -> None:
-        """Show what a manager is.
+        """Serve one manager.
 
         Args:
-            health: How it is now.
+            health: Returns its current health.
         """
         self._network = network
         self.health = health
@@ -67,8 +68,8 @@ class Watch:
         self._pages = MetricsPages(self._look)
 
     def is_called(self, host: str) -> bool:
-        """Whether the field ``Host`` names this queue manager: by an address, which nobody else can
-        give, or by a name of its own, with any port."""
+        """Return True if the field ``Host`` names this queue manager: by an address, which
+        nobody else can give, or by a name of its own, with any port."""
         engine = self._network.engine
         own = {without_port(name).casefold() for name in engine.http.own}
         name = without_port(host)
@@ -77,7 +78,7 @@ class Watch:
         }  # fmt: skip
 
     def page(self, *, queues: bool, accept: str) -> asyncio.Task[Page]:
-        """A page of metrics; see ``MetricsPages``."""
+        """Return a page of metrics (``MetricsPages``)."""
         return self._pages.page(queues=queues, accept=accept)
 
     async def _look(self, *, queues: bool) -> MetricsView:
@@ -113,7 +114,7 @@ class Watch:
 
 
 class WatchWire(Wire):
-    """One connection of somebody who watches."""
+    """One connection of a monitoring client."""
 
     def __init__(self, network: Host, watch: Watch) -> None:
         super().__init__(network, Kind.WATCHER)
@@ -125,12 +126,12 @@ class WatchWire(Wire):
         self._owner = 0
 
     def begin(self, address: str) -> None:
-        """See Wire."""
+        """Wait for the request."""
         self._address = address
         self._await_name(WATCH_S_MAX)
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio."""
+        """Parse the bytes of the request (asyncio)."""
         if self.spoken:
             return  # one request is answered, and the connection ends with that
         self._heard(len(data), spoken=False)
@@ -184,9 +185,9 @@ class WatchWire(Wire):
             self._fail(HTTPStatus.NOT_FOUND, f"there is no such page; there are {paths}")
 
     def _stray_page(self) -> tuple[int, str] | None:
-        """Why a request is not answered that a page of another site may have sent: one that has
-        given its own name this address, or one that asks here across sites. Over TLS the
-        certificate says whether the name is right. A browser always says ``Host``."""
+        """Return the status and reason to refuse a request that a page of another site may have
+        sent: the site has given its own name this address, or asks here across sites. Over TLS
+        the certificate says whether the name is right. A browser always sends ``Host``."""
         host, origin = self._header(b"host").casefold(), self._header(b"origin")
         tls = self._transport is not None and self._transport.get_extra_info("ssl_object")
         if host and not tls and not self._watch.is_called(host):
@@ -203,7 +204,7 @@ class WatchWire(Wire):
         return b",".join(found).decode("latin-1")
 
     def _prove(self, shown: str, *, queues: bool) -> None:
-        """See who it is, and let the core say whether he may look."""
+        """Identify the client, and let the core decide whether it may read metrics."""
         actor = self._network.watcher(self._transport)
 
         def work() -> None:
@@ -221,7 +222,7 @@ class WatchWire(Wire):
                 raise unproven()
             self._owner = engine.owner(partial(self._judged, queues=queues))
             engine.submit(OwnerCame(self._owner, who, proof, where=self._address))
-            # Of what needs the same right it is the one that costs nothing.
+            # Of the requests that need the same right it is the one that costs nothing.
             may = Look(looks.SCRUB.what)
             may.owner, may.request = self._owner, 1
             engine.submit(may)
@@ -244,7 +245,7 @@ class WatchWire(Wire):
         page.add_done_callback(self._paged)
 
     def _denied(self, error: OnceqError, *, proven: bool = True) -> None:
-        """Refuse; if it is not proven who it is, a token may help."""
+        """Refuse; a client without proof of its identity hears that a token may help."""
         if not isinstance(error, AccessDenied):
             self._fail(HTTPStatus.SERVICE_UNAVAILABLE, error.text)
         elif proven:
@@ -306,12 +307,12 @@ class WatchWire(Wire):
             self._network.engine.owner_gone(owner)
 
     def end(self, reason: str) -> None:
-        """See Wire."""
+        """End the wait for the page."""
         self._network.loop.call_soon(self._network.use, None, self._leave)
 
 
 def without_port(host: str) -> str:
-    """A host of HTTP without the port behind it."""
+    """Return a host of HTTP without the port behind it."""
     name, _, port = host.rpartition(":")
     return name if name and read_number(port) is not None and name[-1] != ":" else host
 

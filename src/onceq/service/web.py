@@ -16,12 +16,12 @@ from onceq.tls.handshakes import Guarded
 
 
 def available() -> bool:
-    """Whether the library for HTTP is installed."""
+    """Return True if the library for HTTP is installed."""
     return importlib.util.find_spec("h11") is not None
 
 
 def check_metrics() -> None:
-    """Raises ConfigurationError if a library for ``metrics_listen`` is missing."""
+    """Raise ConfigurationError if a library for ``metrics_listen`` is missing."""
     if not available() or importlib.util.find_spec("prometheus_client") is None:
         raise ConfigurationError(
             "metrics_listen needs the libraries h11 and prometheus-client: pip install "
@@ -30,7 +30,7 @@ def check_metrics() -> None:
 
 
 def names_of(configuration: Configuration, name: str, where: str) -> HttpNames:
-    """What others know this manager as.
+    """Return the names of this manager for others.
 
     Args:
         name: Its computer name.
@@ -55,11 +55,11 @@ def names_of(configuration: Configuration, name: str, where: str) -> HttpNames:
 def server_context(
     configuration: Configuration, identity: Files | None = None
 ) -> ssl.SSLContext | None:
-    """For listening, with the files as they are now; None for plain HTTP.
+    """Return the TLS context for listening, with the current files; None for plain HTTP.
 
     Args:
-        identity: Of this queue manager: whoever posts may show a certificate, too, and one that
-            he shows must be of an authority that is trusted there.
+        identity: Of this queue manager: a poster may show a certificate, too, which must then come
+            from an authority that is trusted there.
 
     Raises:
         ConfigurationError, AccessDenied: A file cannot be used, or the library is missing.
@@ -72,7 +72,7 @@ def server_context(
         return None
     context = Guarded(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # No session of before is taken up again: its certificate may not be good any more.
+    # No earlier session is resumed: its certificate may not be good any more.
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0
     show(context, configuration.http_certificate, configuration.http_key)
@@ -83,12 +83,12 @@ def server_context(
 
 
 def client_context(authorities: str, identity: Files | None = None) -> ssl.SSLContext:
-    """For connecting, with the files as they are now.
+    """Return the TLS context for connecting, with the current files.
 
     Args:
-        authorities: File with certificates of those who may have signed the server's; "": those
-            that the system trusts.
-        identity: Shown to servers that ask who we are.
+        authorities: File with certificates of the trusted signers of servers; "": those that the
+            system trusts.
+        identity: Shown to servers that ask for our identity.
 
     Raises:
         ConfigurationError, AccessDenied: A file cannot be used; it is named.

@@ -1,11 +1,11 @@
 """One connection each, on asyncio: with another queue manager, or with an application.
 
-Protocols, not streams: bytes go from the socket to the session with no task between. What the
-engine has to say may come from any thread (a manager embedded in an application pumps wherever
-somebody waits), so it is queued here, and written in the loop's thread, all that one pump has said
-at once. What the callbacks do with the engine goes through the network's gate.
+They are protocols, not streams: bytes go from the socket to the session with no task between. The
+output of the engine may come from any thread (in an application with an embedded manager, any
+thread that waits pumps), so it is queued here. The loop's thread writes the output of one pump at
+once. Callbacks use the engine through the network's gate.
 
-A mistake of ours in handling what came on one connection ends that connection, not the manager.
+A mistake of ours in handling the input of one connection ends that connection, not the manager.
 """
 
 from __future__ import annotations
@@ -35,121 +35,125 @@ from onceq.tls.handshakes import TOO_MUCH, heard
 
 CLOSED = "the other side closed the connection"
 HIGH_WATER_BYTES = 4 << 20
-"""Bytes waiting to be sent on one connection; no more is asked for above."""
+"""Bytes waiting to be sent on one connection; above this, no more is requested."""
 CLOSE_S_MAX = 5.0
-"""A connection whose other side does not take the last bytes is cut then."""
+"""Seconds after which a connection is cut if the other side does not take the last bytes."""
 LOCAL = "local"
-"""Address of whoever connects by a Unix socket."""
+"""Address of clients that connect by a Unix socket."""
 
 
 class Host(Protocol):
-    """The network that a wire belongs to, as the wire uses it."""
+    """The network that a wire belongs to, as far as the wire uses it."""
 
     loop: asyncio.AbstractEventLoop
     engine: Engine
 
     def admit(self, wire: Wire) -> bool:
-        """A connection is there; False if it must not stay."""
+        """Admit a new connection; return False if it must not stay."""
 
     def who(self, transport: asyncio.BaseTransport | None, *, http: bool) -> Identification | str:
-        """Who is at the other side, which was let in; or why it cannot stay."""
+        """Return the identity of the other side, which was admitted, or the reason to close."""
 
     def disbelieved(self, transport: asyncio.BaseTransport | None) -> str:
-        """Why the certificate at the other side does not count; "": it does, or there is none."""
+        """Return the reason to reject the other side's certificate; "" if it counts or there is
+        none."""
 
     def granting(self, transport: asyncio.BaseTransport | None, address: str) -> Granting | None:
-        """What speaks with whoever has come for a certificate; None: he has come as a peer."""
+        """Return the dialog with a client that wants a certificate; None if the client is a
+        peer."""
 
     def granted(self, signed: Signed, address: str, say: Callable[[], None]) -> None:
-        """A certificate was made for whoever is at an address: tell him once that is durable."""
+        """Note that a certificate was made for an address; call ``say`` once that is durable."""
 
     def dismiss(self, wire: Wire) -> None:
-        """A connection that was admitted is gone."""
+        """Release an admitted connection that has ended."""
 
     def watcher(self, transport: asyncio.BaseTransport | None) -> Actor:
-        """Who watches over a connection that was let in."""
+        """Return the actor behind a monitoring connection that was admitted."""
 
     def spoken(self, wire: Wire, *, known: bool) -> None:
-        """The other side has said who it is."""
+        """Note that the other side has identified itself."""
 
     def turn_away(self, wire: Wire, reason: str) -> None:
-        """A connection cannot stay."""
+        """Refuse a connection."""
 
     def use(self, wire: Wire | None, work: Callable[[], None]) -> None:
-        """Let something that happened on a wire use the engine."""
+        """Let the handler of an event on a wire use the engine."""
 
     def will_write(self, wire: Wire) -> None:
-        """Something is to be written on a wire, soon. Any thread may call."""
+        """Schedule a write on a wire. Any thread may call."""
 
     def in_loop(self, work: Callable[[], None]) -> None:
-        """Do something in the loop's thread: now if this is it."""
+        """Run ``work`` in the loop's thread: now if this is that thread."""
 
 
 class Wire(ABC, asyncio.Protocol):
-    """What both kinds have in common: collected writing, and an end that comes."""
+    """The common part of both kinds: collected writing, and an orderly end."""
 
     def __init__(self, network: Host, kind: Kind) -> None:
         self._network = network
         self.kind = kind
         self.place: Place | None = None
-        """Where it is counted."""
+        """Its place in the count of connections."""
         self.coming: asyncio.Task[None] | None = None
-        """Sets it up."""
+        """The task that sets it up."""
         self.came_s = 0.0
-        """When it was accepted, by the loop's clock; 0: it was made here."""
+        """When it was accepted, by the loop's clock; 0 if this side opened it."""
         self.seen = False
-        """Whether it was ever there."""
+        """True once the connection was established."""
         self._refused = ""
         self.unwanted = False
-        """Whether it is cut as soon as it is there."""
+        """True if it is cut once it is established."""
         self._deadline: asyncio.TimerHandle | None = None
         self._heard_bytes = 0
         self.spoken = False
-        """Whether the other side has said who it is."""
+        """True once the other side has identified itself."""
         self._transport: asyncio.Transport | None = None
         self._pieces: deque[Buffer] = deque()
         self._queued_bytes = 0
         self._written_bytes = 0
         self._closing = False
         self._full = False
-        """Whether somebody waits until little enough is queued."""
+        """True while a writer waits for the queue to shrink."""
         self.queued = False
-        """Whether the network knows that there is something to write."""
+        """True if the network knows that there is something to write."""
 
-    # ---- for whoever speaks, in any thread --------------------------------------------------
+    # ---- for writers, in any thread ---------------------------------------------------------
 
     def write(self, pieces: Sequence[Buffer]) -> None:
-        """See Connection: send bytes, soon."""
+        """Send bytes, soon."""
         self._pieces.extend(pieces)
         self._queued_bytes += sum(map(len, pieces))
         self._network.will_write(self)
 
     def judge(self) -> bool:
-        """Whether the certificate at the other side counts, if there is one; else it is cut."""
+        """Return True if the other side's certificate counts, or there is none; else cut the
+        connection."""
         if reason := self._network.disbelieved(self._transport):
             self._network.turn_away(self, reason)
         return not reason
 
     @property
     def descriptor(self) -> int:
-        """Of its socket; -1: it has none."""
+        """Return the descriptor of its socket; -1 if it has none."""
         plain = self._transport.get_extra_info("socket") if self._transport is not None else None
         return plain.fileno() if plain is not None else -1
 
     def close(self) -> None:
-        """See Connection: send what was written, then close."""
+        """Send the bytes that were written, then close."""
         self._closing = True
         self._network.will_write(self)
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes that wait to be written. Each of the two counts has one writer at a time."""
+        """Return the number of bytes that wait to be written. Each of the two counters has one
+        writer at a time."""
         return self._queued_bytes - self._written_bytes
 
     # ---- in the loop --------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Write what was queued. ``queued`` is taken back first, so that nothing is missed."""
+        """Write the queued bytes. ``queued`` is cleared first, so that nothing is missed."""
         self.queued = False
         pieces = []
         for _ in range(len(self._pieces)):
@@ -165,31 +169,31 @@ class Wire(ABC, asyncio.Protocol):
             transport.writelines(pieces)
         if self._closing:
             transport.close()
-            # `close` waits for the other side to take the rest, which it may never do.
+            # `close` waits until the other side takes the rest, which may never happen.
             self._network.loop.call_later(CLOSE_S_MAX, transport.abort)
 
     def _drained(self) -> None:
-        """What was too much is being written."""
+        """React to a queue that has shrunk."""
 
     def refuse(self, reason: str) -> None:
-        """Cut the connection, and let it be known why."""
+        """Cut the connection, and publish the reason."""
         self._refused = reason
         self.abort()
 
     def abort(self) -> None:
-        """Cut the connection; what was not sent is lost."""
+        """Cut the connection; unsent bytes are lost."""
         if self._transport is not None:
             self._transport.abort()
 
     def make_room(self) -> None:
-        """Cut it, because others come and it has not said who it is."""
+        """Cut an unidentified connection to make room for others."""
         self.unwanted = True
         if self.coming is not None and not self.seen:
             self.coming.cancel()
         self._network.turn_away(self, "it had not said who it is, and others came")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio."""
+        """Begin with an open transport (asyncio)."""
         own, self.seen = cast(asyncio.Transport, transport), True
         if not self._network.admit(self):
             own.abort()
@@ -205,18 +209,20 @@ class Wire(ABC, asyncio.Protocol):
 
     @abstractmethod
     def begin(self, address: str) -> None:
-        """The connection is there."""
+        """Begin work on the established connection."""
 
     # ---- until it is known who this is ----------------------------------------------------
 
     def _await_name(self, seconds: float) -> None:
-        """From when it was accepted: setting TLS up is a part of it."""
+        """Set the deadline for identification, counted from the accept: TLS setup is a part of
+        it."""
         loop = self._network.loop
         self._deadline = loop.call_at((self.came_s or loop.time()) + seconds, self._too_late)
 
     @property
     def _awaited(self) -> bool:
-        """Whether it is still to say who it is; one that was refused is not."""
+        """Return True while the other side has to identify itself; False for a refused
+        connection."""
         return self._deadline is not None and not self._closing
 
     def _too_late(self) -> None:
@@ -226,7 +232,7 @@ class Wire(ABC, asyncio.Protocol):
         self._network.turn_away(self, "it did not say in time who it is")
 
     def _heard(self, size: int, *, spoken: bool, known: bool = False) -> None:
-        """So many bytes have come; once it has said who it is, nobody waits for that any more."""
+        """Note that ``size`` bytes have come; ``spoken`` ends the wait for identification."""
         self._heard_bytes += size
         if spoken:
             self.spoken = True
@@ -237,7 +243,7 @@ class Wire(ABC, asyncio.Protocol):
             self._network.turn_away(self, TOO_MUCH)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio."""
+        """End the wire when the transport has closed (asyncio)."""
         if self._deadline is not None:
             self._deadline.cancel()
         if self._transport is not None:
@@ -248,7 +254,7 @@ class Wire(ABC, asyncio.Protocol):
 
     @abstractmethod
     def end(self, reason: str) -> None:
-        """The connection is gone."""
+        """Handle the loss of the connection."""
 
 
 class PeerWire(Wire):
@@ -258,27 +264,27 @@ class PeerWire(Wire):
         super().__init__(network, Kind.MADE if outgoing else Kind.PEER)
         self._http = http
         self.outgoing = outgoing
-        """The outgoing queue that it was made for; 0: the other side has made it."""
+        """The outgoing queue that it was made for; 0 if the other side opened it."""
         self._session = 0
         self._blocked = False
         self._grant: Callable[[bytes], None] | None = None
-        """What is done with the bytes of whoever has come for a certificate; None: he has not."""
+        """The handler of bytes from a client that wants a certificate; None for a peer."""
         self._silent = True
-        """Whether nothing has come yet."""
+        """True until the first bytes come."""
 
     @property
     def told(self) -> bool:
-        """Whether there is a session, which says by itself how it ends."""
+        """True if there is a session, which logs its own end."""
         return self._session != 0
 
     @property
     def writable(self) -> bool:
-        """See Connection."""
+        """Return True if there is room for more output."""
         if self._blocked or self._closing:
             return False
         if self._queued_bytes - self._written_bytes < HIGH_WATER_BYTES:
             return True
-        # Noted before the look that counts: the loop may be writing it all just now.
+        # Set before the check that counts: the loop may be writing everything just now.
         self._full = True
         return self.queued_bytes < HIGH_WATER_BYTES
 
@@ -287,7 +293,7 @@ class PeerWire(Wire):
             self.resume_writing()
 
     def begin(self, address: str) -> None:
-        """See Wire."""
+        """Open the session, or the dialog about a certificate."""
         engine, transport = self._network.engine, self._transport
         if not self.outgoing:
             self._await_name(HANDSHAKE_S_MAX)
@@ -296,7 +302,7 @@ class PeerWire(Wire):
             if granting is not None:
                 self._grant = partial(self._granted, granting, address)
                 return
-        # Whom we post to is asked nothing but the outcome of that post.
+        # A target of our posts is asked for nothing but the outcome of the post.
         posting = self._http and self.outgoing
         who = SOMEBODY if posting else self._network.who(transport, http=self._http)
         if isinstance(who, str):
@@ -314,7 +320,7 @@ class PeerWire(Wire):
         self._network.use(self, work)
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio."""
+        """Pass bytes to the session (asyncio)."""
         self._silent = False
         if self._grant is not None:
             self._network.use(self, partial(self._grant, data))
@@ -326,14 +332,14 @@ class PeerWire(Wire):
             self._heard(len(data), spoken=spoken, known=sessions.is_known(self._session))
 
     def _granted(self, granting: Granting, address: str, data: bytes) -> None:
-        """Somebody asks for a certificate; the deadline of strangers is his until he has."""
+        """Pass bytes to the certificate dialog; the deadline of strangers holds until it asks."""
         answer = granting.data(data)
         self._heard(len(data), spoken=False)
         if not answer:
             return
         if self._deadline is not None:
             self._deadline.cancel()
-            self._deadline = None  # from here on it is he who waits
+            self._deadline = None  # from here on the client waits for us
         if granting.signed is None:
             self._tell(answer)
         else:
@@ -344,11 +350,12 @@ class PeerWire(Wire):
         self.close()
 
     def pause_writing(self) -> None:
-        """See asyncio."""
+        """Stop the session's output (asyncio)."""
         self._blocked = True
 
     def resume_writing(self) -> None:
-        """See asyncio. Under TLS it may be called in the middle of a write; see ClientWire."""
+        """Continue the session's output (asyncio); under TLS this may be called in the middle of a
+        write."""
         self._blocked = False
         self._network.loop.call_soon(self._network.use, self, self._writable_again)
 
@@ -356,7 +363,7 @@ class PeerWire(Wire):
         self._network.engine.sessions.writable(self._session)
 
     def end(self, reason: str) -> None:
-        """See Wire."""
+        """Close the session."""
         sessions = self._network.engine.sessions
         if self._session:
             if self.outgoing and self._silent and reason == CLOSED:
@@ -378,17 +385,17 @@ class ClientWire(Wire):
     # ---- the transport, as an ApiConnection sees it -------------------------------------------
 
     def writelines(self, pieces: Sequence[Buffer], /) -> None:
-        """See Transport."""
+        """Send frames."""
         self.write(pieces)
 
     @property
     def unread_bytes(self) -> int:
-        """See Transport."""
+        """Return the number of bytes that the application has not read yet."""
         own = self._transport
         return self.queued_bytes + (own.get_write_buffer_size() if own is not None else 0)
 
     def reading_changed(self) -> None:
-        """See Transport."""
+        """Pause or resume reading, as the connection's ``full`` says now."""
         self._network.in_loop(self._throttle)
 
     def _throttle(self) -> None:
@@ -406,11 +413,11 @@ class ClientWire(Wire):
     # ---- asyncio ------------------------------------------------------------------------------
 
     def begin(self, address: str) -> None:
-        """See Wire."""
+        """Create the application's ApiConnection."""
         network, transport = self._network, self._transport
         tls = transport.get_extra_info("ssl_object") if transport is not None else None
         if tls is not None and tls.selected_alpn_protocol() != APPLICATIONS:
-            # Bytes that were meant for somebody else do not come as far as the parser.
+            # Bytes that were meant for another party do not reach the parser.
             network.turn_away(self, f"it speaks TLS, but not {APPLICATIONS} in it")
             return
         here, shown = address == LOCAL, shown_on(transport)
@@ -427,7 +434,7 @@ class ClientWire(Wire):
         self._await_name(LOCAL_HANDSHAKE_S_MAX if local else HANDSHAKE_S_MAX)
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio."""
+        """Pass bytes to the ApiConnection (asyncio)."""
         api = self.api
         if api is not None:
             self._network.use(self, partial(api.data_received, data))
@@ -435,16 +442,17 @@ class ClientWire(Wire):
                 self._heard(len(data), spoken=api.greeted)
 
     def pause_writing(self) -> None:
-        """See asyncio. Called in the middle of a write: the engine may be in use just now."""
+        """Note that the output is full (asyncio). It may be called in the middle of a write, while
+        the engine is in use."""
         if self.api is not None:
             self._network.loop.call_soon(self._network.use, self, self.api.pause_writing)
 
     def resume_writing(self) -> None:
-        """See asyncio."""
+        """Note that the output has room again (asyncio)."""
         if self.api is not None:
             self._network.loop.call_soon(self._network.use, self, self.api.resume_writing)
 
     def end(self, reason: str) -> None:
-        """See Wire."""
+        """Release the ApiConnection."""
         if self.api is not None:
             self._network.use(self, self.api.connection_lost)

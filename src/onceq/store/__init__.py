@@ -1,1 +1,1 @@
-"""What survives: the log of records, checkpoints, and the door to the file system."""
+"""Durable data: the log of records, checkpoints, and the door to the file system."""

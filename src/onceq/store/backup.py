@@ -1,12 +1,12 @@
 """Backups: a store as of one position of its log, in another directory, with a manifest.
 
-A backup has the files of a store under their names, so ``check`` reads it as it reads a store; but
-the log ends where the cut says, and everything behind that is zeros. It is copied in bounded
-pieces while its queue manager goes on, which holds the files meanwhile (``Store.hold``): what lies
-below a synced position is never changed. When all is copied and synced it is read back: each file
-against the checksum of what was written, and the whole as a start would read it. Only then the
-manifest is written; a directory without one is no backup. A directory with one, or in which one
-was begun, is no data directory either: nobody starts a queue manager in it.
+A backup has the files of a store under their names, so ``check`` reads it like a store; but the log
+ends at the cut, and everything behind that is zeros. It is copied in bounded pieces while its queue
+manager goes on. The manager holds the files meanwhile (``Store.hold``): nothing below a synced
+position is ever changed. When all is copied and synced it is read back: each file against the
+checksum of what was written, and the whole as a start would read it. Only then the manifest is
+written; a directory without one is no backup. A directory with one, or with an unfinished backup,
+is no data directory either: no queue manager starts in it.
 
 The format is described in ``docs/reference/formats/backup.md``.
 
@@ -37,13 +37,13 @@ from onceq.store.pool import Pool
 from onceq.store.scan import SEGMENT_HEADER, Loaded
 
 PIECE_BYTES: Final = 4 << 20
-"""Read, written and counted at once."""
+"""Bytes read, written and counted at once."""
 ROOM_BYTES: Final = 1 << 20
-"""Left over in a target for names, the manifest and what file systems take themselves."""
+"""Bytes left over in a target for names, the manifest and the file system itself."""
 
 
 def cut_of_stopped(files: Files, path: str) -> Cut:
-    """The cut of a store that nobody runs (the caller holds its lock); changes nothing.
+    """Return the cut of a store that nobody runs (the caller holds its lock); changes nothing.
 
     Raises:
         NotAStore, NewerFormat, DamagedRecord: It cannot be used.
@@ -64,7 +64,7 @@ class Backup:
     def __init__(
         self, files: Files, cut: Cut, target: str, *, beside: tuple[str, ...] = ()
     ) -> None:
-        """Look whether there can be one; nothing is written yet.
+        """Check that a backup is possible; nothing is written yet.
 
         Args:
             beside: Names of further files of the directory, which are copied if they are there.
@@ -93,7 +93,7 @@ class Backup:
         self._work = self._copy()
 
     def step(self) -> bool:
-        """Copy a bounded piece; False when all is copied.
+        """Copy a bounded piece; return False when all is copied.
 
         Raises:
             NoSpace, StorageFailure, DamagedRecord: It cannot go on; the target is no backup.
@@ -120,11 +120,11 @@ class Backup:
         """Read everything back, and write the manifest.
 
         Args:
-            sign: Signs the manifest; what it returns is written beside it.
+            sign: Signs the manifest; the signature is written beside it.
 
         Raises:
-            DamagedRecord: What was read back is not what was copied, or the store that it was
-                copied from is damaged.
+            DamagedRecord: The bytes read back differ from the copied ones, or the copied store is
+                damaged.
             NoSpace, StorageFailure: The target's disk fails.
         """
         files, cut, target = self._files, self._cut, self.target
@@ -153,7 +153,7 @@ class Backup:
         return manifest
 
     def _promise(self, store_id: bytes) -> None:
-        """Say in the copy how far it goes, and which segments it has."""
+        """Write into the copy how far it goes, and which segments it has."""
         files, cut, target = self._files, self._cut, self.target
         here = [segment for segment in cut.segments if segment[0] < cut.position]
         base, _, size = here[-1] if here else (promises.NO_SEGMENT, 0, 0)
@@ -192,11 +192,11 @@ def copy_file(
     files: Files, source: str, target: str, part: Part, seen: Callable[[bytes], object],
     *, plain: bool = False,
 ) -> Iterator[int]:  # fmt: skip
-    """Copy a file in pieces, and sync it; yields the bytes of each.
+    """Copy a file in pieces, and sync it; yield the bytes of each.
 
     Args:
-        seen: Told what the file will consist of, in order.
-        plain: See ``Files.open``, of the source.
+        seen: Called with the contents of the file, in order.
+        plain: As for ``Files.open``, of the source.
     """
     old = files.open(source, reading=True, plain=plain)
     try:
@@ -214,7 +214,7 @@ def copy_file(
                 at += len(data)
                 yield len(data)
             if part.size > at:
-                # One byte at the end: what lies between is zeros that take no room.
+                # One byte at the end: the bytes between are zeros that take no room.
                 files.write(new, part.size - 1, [b"\0"])
                 for zeros in _zeros(part.size - at):
                     seen(zeros)
@@ -241,7 +241,7 @@ def verify_files(
     """Compare every file of a backup with its manifest; raises DamagedRecord, which names it.
 
     Args:
-        seen: Told of the bytes that were read, piece by piece.
+        seen: Called with the bytes that were read, piece by piece.
     """
     for entry in manifest.files:
         name = os.path.join(path, entry.name)
@@ -260,7 +260,7 @@ def verify_files(
 
 
 def verify_store(files: Files, path: str, position: int) -> None:
-    """Look through the store in a directory as a start does; raises DamagedRecord."""
+    """Check the store in a directory like a start does; raises DamagedRecord."""
     report = check(path, files)
     if report.problem:
         raise DamagedRecord(
@@ -302,7 +302,7 @@ def check_empty(files: Files, path: str) -> None:
 
 
 def check_room(files: Files, path: str, wanted: int) -> None:
-    """Raise NoSpace unless a directory that is there has room for so many bytes."""
+    """Raise NoSpace if an existing directory has no room for ``wanted`` bytes."""
     free = files.free_bytes(path)
     if free < wanted + ROOM_BYTES:
         raise NoSpace(
@@ -312,7 +312,7 @@ def check_room(files: Files, path: str, wanted: int) -> None:
 
 
 def size_of(files: Files, path: str) -> int:
-    """Bytes in a file; raises StorageFailure."""
+    """Return the bytes in a file; raises StorageFailure."""
     file = files.open(path, reading=True)
     try:
         return files.size(file)
@@ -321,7 +321,7 @@ def size_of(files: Files, path: str) -> int:
 
 
 def write_file(files: Files, path: str, name: str, contents: bytes) -> None:
-    """Give a small file its contents in one step; it is durable afterwards."""
+    """Write the contents of a small file in one step; it is durable afterwards."""
     new = os.path.join(path, name + ".new")
     if files.exists(new):
         files.unlink(new)

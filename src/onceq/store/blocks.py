@@ -13,10 +13,11 @@ from onceq.store.checksum import crc32
 def block_checksums(
     pieces: Sequence[Buffer], start: int, skipped: int = 0, block: int = BLOCK_BYTES
 ) -> array[int]:
-    """A checksum of each block of bytes that lie in several pieces, the last block perhaps short.
+    """Return a checksum of each block of bytes that lie in several pieces, the last block perhaps
+    short.
 
     Args:
-        start: What the first one begins with; the next with one more, and so on.
+        start: Start value of the first one; the next has one more, and so on.
         skipped: Bytes of the first block that do not count, and are not among these.
         block: Bytes of a block.
     """

@@ -1,10 +1,10 @@
-"""Look through a store without changing it: what is in it, and what is wrong.
+"""Check a store without changing it: report what is in it, and what is wrong.
 
 For operators (``onceq qm check``) and for every crash test. It sees what a start sees, because it
-looks with the same function (``recovery.survey``): what that refuses is a ``problem``. Besides, it
-looks at every checksum of the segments before the checkpoint, which a start does not read. What is
-damaged there, or in packets behind it, costs the messages that lie in it, and no more. Meant for a
-store that nobody runs; while somebody does, files may come and go under it.
+uses the same function (``recovery.survey``): a reason for a start to refuse is a ``problem``.
+Besides, it verifies every checksum of the segments before the checkpoint, which a start does not
+read. Damage there, or in packets behind it, costs the messages in it, and no more. It is meant for
+a store that nobody runs; otherwise files may come and go meanwhile.
 
 Upholds: I23.
 """
@@ -22,12 +22,12 @@ from onceq.store.framing import Framing
 from onceq.store.verified import VerifiedLog
 
 LOOK_BYTES = 1 << 24
-"""Verified in one go."""
+"""Bytes verified in one go."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What a check has found.
+    """The result of a check.
 
     Attributes:
         records: Whole records, before and behind the checkpoint; ``record_bytes`` of payload.
@@ -37,7 +37,7 @@ class CheckReport:
         problem: What is wrong, where, what it means and what to do; "" if nothing is.
         problem_file, problem_offset: Where.
         refused: A start refuses this store for that problem; else only messages are damaged.
-        damaged: All that is damaged, and does not keep the store from being started.
+        damaged: All damage that does not keep the store from being started.
     """
 
     path: str
@@ -110,7 +110,7 @@ def check(path: str, files: Files) -> CheckReport:
 
 
 class _Old:
-    """What lies before the checkpoint: all of it was durable."""
+    """The log before the checkpoint: all of it was durable."""
 
     def __init__(self) -> None:
         self.frames = 0
@@ -132,7 +132,7 @@ class _Old:
 
     @property
     def problem(self) -> scan.Problem | None:
-        """The first damage in words."""
+        """Return the first damage in words."""
         if not self.damaged:
             return None
         first = self.damaged[0]

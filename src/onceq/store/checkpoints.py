@@ -1,12 +1,12 @@
 """Checkpoints: a whole state in one file, made current by one atomic step.
 
-The file is written under another name, synced, renamed and the directory synced; until then the
-one before counts, and it is removed only afterwards. The state stands in chunks with a checksum
-each, so that damage is found where it is, and so that a large state is never held twice.
+The file is written under another name, synced, renamed and the directory synced; until then the one
+before counts, and it is removed only afterwards. The state is in chunks with a checksum each, so
+that damage is located, and so that a large state is never held twice.
 
-The head also says which segments there were and where each ends, because below the checkpoint
-nobody walks the log any more; and the epoch from which on frames behind the checkpoint count, so
-that a stale frame right behind it is never taken for a record (``framing``).
+The head also lists the segments and where each ends, because nothing walks the log below the
+checkpoint any more. It contains the epoch from which on frames behind the checkpoint count, so that
+a stale frame right behind it is never taken for a record (``framing``).
 
 Upholds: I22, I23.
 """
@@ -29,7 +29,7 @@ from onceq.store.pool import Pool
 VERSION: Final = 1
 CHUNK: Final = 1 << 20
 CHUNK_MAX: Final = 1 << 26
-"""Largest chunk that is believed when reading."""
+"""Largest chunk that is accepted when reading."""
 _MAGIC: Final = b"onceq\0ck"
 _HEAD = struct.Struct("<8sI16sQQQII")
 _PAIR = struct.Struct("<QQ")
@@ -40,7 +40,7 @@ _UNFINISHED = re.compile(r"state-[0-9a-f]{16}\.ckp\.new")
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a checkpoint says of itself.
+    """The head of a checkpoint.
 
     Attributes:
         position: It covers every record before this log position.
@@ -62,7 +62,7 @@ class PendingCheckpoint:
     writer: Callable[[PendingCheckpoint], None]
 
     def write(self) -> None:
-        """The slow half: write the file and wait for the disk; the old checkpoint still counts.
+        """Write the file and wait for the disk, the slow half; the old checkpoint still counts.
 
         Raises:
             NoSpace: The disk is full, also without the reserve. The store lives on.
@@ -72,27 +72,27 @@ class PendingCheckpoint:
 
 
 def name_of(position: int) -> str:
-    """File name of the checkpoint that covers the log up to ``position``."""
+    """Return the file name of the checkpoint that covers the log up to ``position``."""
     return f"state-{position:016x}.ckp"
 
 
 def unfinished(names: Sequence[str]) -> list[str]:
-    """Those file names that are checkpoints which were never finished."""
+    """Return the file names of checkpoints that were never finished."""
     return [name for name in names if _UNFINISHED.fullmatch(name)]
 
 
 def size_of(state: Sequence[Buffer], segments: int) -> int:
-    """Bytes that the file of a checkpoint will have."""
+    """Return the bytes that the file of a checkpoint will have."""
     size = sum(map(len, state))
     chunks = (size + CHUNK - 1) // CHUNK
     return _HEAD.size + segments * _PAIR.size + _CRC.size + size + chunks * _CRC.size
 
 
 def write(files: Files, path: str, store_id: bytes, head: Head, state: Sequence[Buffer]) -> str:
-    """Write a checkpoint beside the current one; returns the path of the new file.
+    """Write a checkpoint beside the current one; return the path of the new file.
 
     Raises:
-        NoSpace: The disk is full; what was written of it is removed again.
+        NoSpace: The disk is full; a partial file is removed again.
         StorageFailure: The disk failed.
     """
     name = os.path.join(path, name_of(head.position) + ".new")
@@ -180,15 +180,16 @@ def install(files: Files, path: str, written: str, position: int, *, keep: int =
 
 
 def newest(files: Files, path: str, store_id: bytes) -> tuple[Head, bytes | None]:
-    """The newest checkpoint and its state; one of position 0 without a state if there is none.
+    """Return the newest checkpoint and its state; one of position 0 without a state if there is
+    none.
 
     A checkpoint under its final name was durable before it got that name, so a damaged one is
-    damage, and is not passed over silently.
+    damage, and is reported.
 
     Raises:
         DamagedRecord, NewerFormat: It cannot be used.
     """
-    # Sixteen hexadecimal digits: the order of the names is that of the positions.
+    # Sixteen hexadecimal digits: names and positions have the same order.
     names = [name for name in files.names(path) if _NAME.fullmatch(name)]
     if not names:
         return Head(0, 0), None
@@ -204,7 +205,7 @@ def newest(files: Files, path: str, store_id: bytes) -> tuple[Head, bytes | None
 
 
 def read(files: Files, file: int, name: str, store_id: bytes) -> tuple[Head, bytes]:
-    """What stands in a checkpoint file; raises DamagedRecord, NewerFormat."""
+    """Return the content of a checkpoint file; raises DamagedRecord, NewerFormat."""
     total = files.size(file)
     raw = files.read(file, 0, _HEAD.size)
     if len(raw) < _HEAD.size or raw[:8] != _MAGIC:

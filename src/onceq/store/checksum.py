@@ -1,7 +1,7 @@
-"""CRC-32 of what stands on disk, as quickly as this machine can.
+"""CRC-32 of data on disk, as quickly as this machine can.
 
-zlib-ng adds up eight times as many bytes a second as zlib, with the instructions that processors
-have for it; the sum is the same. It comes with the extra ``speed`` (decision 0001).
+zlib-ng sums eight times as many bytes a second as zlib, with the instructions that processors have
+for it; the sum is the same. It comes with the extra ``speed`` (decision 0001).
 """
 
 from __future__ import annotations

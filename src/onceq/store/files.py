@@ -24,7 +24,7 @@ IOV_MAX = 1_000
 
 
 class Files(Protocol):
-    """What the store needs of a file system. Paths are text; files are numbers."""
+    """The file system, as far as the store needs it. Paths are text; files are numbers."""
 
     def open(
         self, path: str, *, create: bool = False, reading: bool = False, plain: bool = False
@@ -33,7 +33,7 @@ class Files(Protocol):
 
         Args:
             create: Make a new one, which must not exist.
-            plain: Refuse what is no regular file, a link to one included: others may have put it
+            plain: Refuse anything but a regular file, also a link to one: others may have put it
                 there. Raises DamagedRecord then.
         """
 
@@ -41,17 +41,17 @@ class Files(Protocol):
         """Close a file."""
 
     def size(self, file: int) -> int:
-        """Bytes in a file."""
+        """Return the bytes in a file."""
 
     def read(self, file: int, offset: int, size: int) -> bytes:
-        """Up to ``size`` bytes; fewer at the end."""
+        """Return up to ``size`` bytes; fewer at the end."""
 
     def write(self, file: int, offset: int, pieces: Sequence[Buffer]) -> None:
         """Write all pieces one after another from ``offset`` on."""
 
     def allocate(self, file: int, size: int) -> None:
-        """Give a new file its size and its room on the disk: zeros are read from it, and no later
-        write into it finds the disk full."""
+        """Give a new file its size and its room on the disk: zeros are read from it, and no
+        later write into it finds the disk full."""
 
     def sync(self, file: int) -> None:
         """Wait until the contents written so far are on the disk."""
@@ -69,23 +69,23 @@ class Files(Protocol):
         """Make a directory for its owner only, if it is not there; it is durable afterwards."""
 
     def remove_directory(self, path: str) -> None:
-        """Remove a directory in which nothing is."""
+        """Remove an empty directory."""
 
     def names(self, path: str) -> list[str]:
-        """Names in a directory, sorted; empty if there is none."""
+        """Return the names in a directory, sorted; empty if there is none."""
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a file or directory."""
+        """Return True if there is such a file or directory."""
 
     def lock(self, path: str) -> int:
         """Hold a lock file until ``close``; raises StoreLocked, which names the holder."""
 
     def changed_ns(self, path: str) -> int:
-        """When a file or its attributes were changed last, in nanoseconds. A copy of it has another
-        time, whoever made it, because nobody can set this one."""
+        """Return when a file or its attributes were changed last, in nanoseconds. Any copy of it
+        has another time, because nobody can set this one."""
 
     def free_bytes(self, path: str) -> int:
-        """Space left on the disk that holds a directory."""
+        """Return the space left on the disk that holds a directory."""
 
 
 class RealFiles:
@@ -94,10 +94,10 @@ class RealFiles:
     def open(
         self, path: str, *, create: bool = False, reading: bool = False, plain: bool = False
     ) -> int:
-        """See Files."""
+        """Open a file."""
         flags = (os.O_RDONLY if reading else os.O_RDWR) | os.O_CLOEXEC
         flags |= os.O_CREAT | os.O_EXCL if create else 0
-        # Without waiting: a pipe has no other end until somebody opens it.
+        # Without waiting: a pipe has no other end until another process opens it.
         flags |= os.O_NOFOLLOW | os.O_NONBLOCK if plain else 0
         with _telling(f"opening {path}"):
             try:
@@ -112,17 +112,17 @@ class RealFiles:
         return file
 
     def close(self, file: int) -> None:
-        """See Files."""
+        """Close a file."""
         with _telling("closing a file"):
             os.close(file)
 
     def size(self, file: int) -> int:
-        """See Files."""
+        """Return the bytes in a file."""
         with _telling("asking for the size of a file"):
             return os.fstat(file).st_size
 
     def read(self, file: int, offset: int, size: int) -> bytes:
-        """See Files."""
+        """Return up to ``size`` bytes."""
         try:
             # One call gives 2 GiB at most, and a signal may cut it short.
             data = os.pread(file, size, offset)
@@ -137,7 +137,7 @@ class RealFiles:
             raise _failure(error, "reading") from error
 
     def write(self, file: int, offset: int, pieces: Sequence[Buffer]) -> None:
-        """See Files."""
+        """Write all pieces."""
         try:
             if len(pieces) <= IOV_MAX and os.pwritev(file, pieces, offset) == sum(map(len, pieces)):
                 return
@@ -153,13 +153,13 @@ class RealFiles:
             raise _failure(error, "writing") from error
 
     def allocate(self, file: int, size: int) -> None:
-        """See Files."""
+        """Give a new file its size and its room."""
         # Where a file system cannot do it, the C library writes a byte to each of its blocks.
         with _telling("taking room on the disk"):
             os.posix_fallocate(file, 0, size)
 
     def sync(self, file: int) -> None:
-        """See Files."""
+        """Wait until the contents are on the disk."""
         try:
             # The size of a file that has grown is written by this as well; times are not, and
             # nobody needs them.
@@ -168,17 +168,17 @@ class RealFiles:
             raise _sync_failure(error, "a sync") from error
 
     def rename(self, old: str, new: str) -> None:
-        """See Files."""
+        """Rename a file, replacing the one with that name."""
         with _telling(f"renaming {old}"):
             os.rename(old, new)
 
     def unlink(self, path: str) -> None:
-        """See Files."""
+        """Remove a file."""
         with _telling(f"removing {path}"):
             os.unlink(path)
 
     def sync_directory(self, path: str) -> None:
-        """See Files."""
+        """Wait until the names are on the disk."""
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         with _telling(f"opening {path}"):
             directory = SPARES.use(lambda: os.open(path, flags))
@@ -190,7 +190,7 @@ class RealFiles:
             os.close(directory)
 
     def make_directory(self, path: str) -> None:
-        """See Files."""
+        """Make a directory for its owner only; it is durable afterwards."""
         path = os.path.abspath(path)
         if os.path.isdir(path):
             return
@@ -202,12 +202,12 @@ class RealFiles:
         self.sync_directory(parent)
 
     def remove_directory(self, path: str) -> None:
-        """See Files."""
+        """Remove an empty directory."""
         with _telling(f"removing {path}"):
             os.rmdir(path)
 
     def names(self, path: str) -> list[str]:
-        """See Files."""
+        """Return the names in a directory, sorted."""
         with _telling(f"listing {path}"):
             try:
                 return sorted(SPARES.use(lambda: os.listdir(path)))
@@ -215,11 +215,11 @@ class RealFiles:
                 return []
 
     def exists(self, path: str) -> bool:
-        """See Files."""
+        """Return True if there is such a file or directory."""
         return there(path)
 
     def lock(self, path: str) -> int:
-        """See Files."""
+        """Hold a lock file until ``close``; raises StoreLocked."""
         return hold(
             path,
             f"runs the queue manager in {os.path.dirname(path)}; stop it first, or connect to it "
@@ -227,25 +227,25 @@ class RealFiles:
         )
 
     def changed_ns(self, path: str) -> int:
-        """See Files."""
+        """Return when a file or its attributes were changed last."""
         with _telling(f"looking at {path}"):
             return os.stat(path).st_ctime_ns
 
     def free_bytes(self, path: str) -> int:
-        """See Files."""
+        """Return the space left on the disk."""
         with _telling(f"asking for the space left in {path}"):
             found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
 
 
 def hold(path: str, doing: str) -> int:
-    """Hold a lock file until its descriptor is closed, or the process ends in whatever way.
+    """Hold a lock file until its descriptor is closed, or the process ends for any reason.
 
     Args:
-        doing: What its holder does, and what to do about it, to be said behind "process N".
+        doing: What its holder does, and what to do about it, for the text behind "process N".
 
     Raises:
-        StoreLocked: Somebody holds it.
+        StoreLocked: Another process holds it.
     """
     with _telling(f"opening {path}"):
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -268,7 +268,8 @@ def hold(path: str, doing: str) -> int:
 
 
 def _write_rest(file: int, offset: int, rest: memoryview) -> None:
-    """What one write left over: a signal, or more than the kernel takes at once."""
+    """Write the rest of an interrupted write: after a signal, or more than the kernel takes at
+    once."""
     while rest:
         done = os.pwrite(file, rest, offset)
         offset += done
@@ -277,7 +278,7 @@ def _write_rest(file: int, offset: int, rest: memoryview) -> None:
 
 @contextlib.contextmanager
 def _telling(what: str) -> Iterator[None]:
-    """Errors of the operating system become errors of onceq that say what was tried."""
+    """Turn errors of the operating system into errors of onceq that say what was tried."""
     try:
         yield
     except OSError as error:
@@ -295,7 +296,8 @@ def _failure(error: OSError, what: str) -> StorageFailure:
 
 
 def _sync_failure(error: OSError, what: str) -> StorageFailure:
-    """A sync that failed, for whatever reason: what it should have covered may be lost."""
+    """Return the error of a failed sync, for any reason: the data that it should have covered
+    may be lost."""
     return SyncFailed(
         f"{what} failed ({error.strerror}); nothing that depends on it was said to anybody; look "
         "at the disk, then start again"

@@ -4,8 +4,8 @@ A frame is 32 bytes of header, the payload, and padding to a multiple of 8 (``mo
 
     checksum u32 | payload size u32 | place u64 | synced u64 | epoch u64
 
-* ``checksum`` is CRC-32 over the rest of the header and the payload, begun with a value that
-  comes from the store's identifier.
+* ``checksum`` is CRC-32 over the rest of the header and the payload, begun with a value that comes
+  from the store's identifier.
 * A payload that brings packets has a *head* before them, which says what happened. It is followed
   by a table: the size of the head, and a CRC-32 of each block, as far as packets lie in it. Then
   ``checksum`` covers the rest of the header, the head and the table, and bit 30 of the size is set.
@@ -16,15 +16,15 @@ A frame is 32 bytes of header, the payload, and padding to a multiple of 8 (``mo
   packets are so, too; frames of format 1 have no tables.
 * The checksum of a block begins with a value that comes from the store and the block's place: a
   block that was written to a wrong place is not right there.
-* ``place`` is the frame's own log position, XOR a mask that comes from the store's identifier. So
-  a stale frame in a recycled file is never taken for a new one, a frame can be found quickly in a
-  heap of bytes, and nobody who can put bytes into a message can put a frame into the log: the
-  identifier never leaves the store.
+* ``place`` is the frame's own log position, XOR a mask that comes from the store's identifier. So a
+  stale frame in a recycled file is never taken for a new one, and a frame can be found quickly in a
+  heap of bytes. The identifier never leaves the store, so a sender that can put bytes into a
+  message cannot put a frame into the log.
 * ``synced`` is the position up to which everything was known to be on the disk when the frame was
   written: a bad frame below the largest such value found anywhere is damage, a bad frame at or
   above it is a tail that was never promised.
-* ``epoch`` is new at every start, so that what an earlier process wrote behind the point where
-  recovery cut is never taken for something either: neither what is whole there, nor what is half
+* ``epoch`` is new at every start, so that the writes of an earlier process behind the point where
+  recovery cut are never taken for something either: neither what is whole there, nor what is half
   there and might become whole by the other half of a later write.
 
 Upholds: I23 (damage is noticed), promise 2 of ``contract.py``.
@@ -71,9 +71,9 @@ WITH_PACKETS: Final = 1 << 30
 # One bit below what a checksum has: the number of a block is added to it and must not overflow.
 _START_MASK: Final = (1 << 31) - 1
 _WINDOW_BITS: Final = 24
-"""Positions that agree in all but so many low bits are searched for in one go."""
+"""Positions that agree in all but this number of low bits are searched for in one go."""
 _TOP_AT: Final = 8 + _WINDOW_BITS // 8
-"""Where in a header the bytes lie in which they agree."""
+"""Offset in a header of the bytes in which they agree."""
 _TOP_BYTES: Final = 8 - _WINDOW_BITS // 8
 
 assert _HEADER.size == FRAME_HEADER
@@ -99,24 +99,24 @@ class Frame(Record, frozen=True):
 
     @property
     def payload(self) -> int:
-        """Log address of its payload."""
+        """Return the log address of its payload."""
         return self.position + FRAME_HEADER
 
     @property
     def table(self) -> int:
-        """Log address of the checksums of its blocks."""
+        """Return the log address of the checksums of its blocks."""
         return self.position + FRAME_HEADER + padded(self.size)
 
     @property
     def end(self) -> int:
-        """Log position behind it."""
+        """Return the log position behind it."""
         extra = HEAD_SIZE_BYTES if self.packets else 0
         return self.table + padded(CHECKSUM_BYTES * self.blocks + extra)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What stands behind the payload of a frame.
+    """The table behind the payload of a frame.
 
     Attributes:
         checksums: Of all blocks.
@@ -136,13 +136,13 @@ class Sound:
     wrong: Sequence[int] = ()
 
     def places(self) -> list[tuple[int, int]]:
-        """Address and size of what is damaged."""
+        """Return address and size of the damaged parts."""
         head = self.table.head if self.table is not None else 0
         return [block_place(self.frame, at, head) for at in self.wrong]
 
 
 def block_place(frame: Frame, at: int, head: int = 0) -> tuple[int, int]:
-    """Address and size of a block, as far as it lies behind the head."""
+    """Return address and size of a block, as far as it lies behind the head."""
     begin = max(at * frame.block_bytes, head)
     end = min((at + 1) * frame.block_bytes, padded(frame.size))
     return frame.payload + begin, end - begin
@@ -150,11 +150,11 @@ def block_place(frame: Frame, at: int, head: int = 0) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class Buried:
-    """What was found in a heap of bytes.
+    """The frames found in a heap of bytes.
 
     Attributes:
         frames: Sound frames, in order.
-        claimed: Epochs of what looks like the header of a frame that is not whole.
+        claimed: Epochs in bytes that look like the header of a frame that is not whole.
     """
 
     frames: list[Frame] = field(default_factory=list)
@@ -174,7 +174,7 @@ class Framing:
     def encode(
         self, payload: bytes, *, position: int, synced: int, epoch: int, head: int = 0
     ) -> list[bytes]:
-        """The pieces of a frame: what stands before its payload, that, and what stands behind it.
+        """Return the pieces of a frame: its header, its payload, and what follows.
 
         Args:
             head: Bytes of the payload before its packets; 0: it brings none.
@@ -207,7 +207,7 @@ class Framing:
     def _packet_table(
         self, payload: memoryview, padding: bytes, position: int, head: int, block: int
     ) -> bytes:
-        """The table behind a payload with packets: the size of its head, and checksums."""
+        """Return the table behind a payload with packets: the size of its head, and checksums."""
         before, skipped = divmod(head, block)
         packets: list[Buffer] = [payload[head:], padding]
         found = block_checksums(packets, self._start(position) + before, skipped, block)
@@ -215,15 +215,16 @@ class Framing:
         return table + _PADDING[-len(table) % FRAME_ALIGN]
 
     def _start(self, position: int) -> int:
-        """What the checksum of a frame's first block begins with; the next with one more."""
+        """Return the start value of the checksum of a frame's first block; the next has one
+        more."""
         return (self._seed ^ position // FRAME_ALIGN) & _START_MASK
 
     def head(self, data: Buffer, at: int, *, position: int) -> Frame | None:
-        """What a header says that nobody vouches for; None if it is none for this position."""
+        """Return an unverified header; None if it is none for this position."""
         if at + FRAME_HEADER > len(data):
             return None
         _, size, place, synced, epoch = _HEADER.unpack_from(data, at)
-        # Only what lies before a frame can have been durable when it was written.
+        # Only data before a frame can have been durable when it was written.
         if place ^ self._mask != position or synced > position:
             return None
         plain = size & ~WITH_BLOCKS
@@ -242,13 +243,13 @@ class Framing:
         return Frame(position, plain, synced, epoch, blocks_of(plain) if size != plain else 0)
 
     def parse(self, data: Buffer, at: int, *, position: int) -> Frame | None:
-        """The frame of a log position that begins at ``at`` in the data, if a whole one does."""
+        """Return the frame of a log position if a whole one begins at ``at`` in the data."""
         found = self.sound(data, at, position=position)
         return None if found is None or found.wrong else found.frame
 
     def sound(self, data: Buffer, at: int, *, position: int) -> Sound | None:
-        """The frame of a log position that begins at ``at`` in the data, if one does of which all
-        but packets is right."""
+        """Return the frame of a log position if one begins at ``at`` in the data that is right
+        but for packets."""
         frame = self.head(data, at, position=position)
         if frame is None or at + self._stored(frame) > len(data):
             return None
@@ -260,23 +261,23 @@ class Framing:
             if not self._sealed(view, at, frame, table.head):
                 return None
             wrong = self.damaged(whole, frame)
-            # The table is covered by the frame's own checksum, so the table is right and the blocks
-            # are wrong.
+            # The frame's own checksum covers the table, so the table is right and the blocks are
+            # wrong.
             if wrong and not frame.packets:
-                return None  # which blocks say what happened is not known
+                return None  # the blocks that say what happened are unknown
             return Sound(frame, Table(b"", table.head), wrong)
 
     def _stored(self, frame: Frame) -> int:
-        """Bytes that must be there: all but padding at the end."""
+        """Return the number of bytes that must be there: all but padding at the end."""
         if frame.blocks:
             return frame.end - frame.position
         return FRAME_HEADER + frame.size
 
     def _sealed(self, view: memoryview, at: int, frame: Frame, head: int = 0) -> bool:
-        """Whether the frame's own checksum is right."""
+        """Return True if the frame's own checksum is right."""
         begin, end = at + 4, at + FRAME_HEADER
         if frame.blocks:
-            # The size of the head was read from bytes that nothing has vouched for yet.
+            # The size of the head was read from bytes that are not verified yet.
             if frame.packets and not 0 < head <= frame.size:
                 return False
             crc = crc32(view[begin : end + head], self._seed)
@@ -287,7 +288,7 @@ class Framing:
         return crc == int.from_bytes(view[at:begin], "little")
 
     def damaged(self, whole: memoryview, frame: Frame) -> list[int]:
-        """Indexes of the blocks of a frame that are not what was written.
+        """Return the indexes of the blocks of a frame that are not what was written.
 
         Args:
             whole: The frame, from its header to its end.
@@ -297,7 +298,7 @@ class Framing:
         return self.wrong_blocks(whole[FRAME_HEADER:at], table, frame, range(frame.blocks))
 
     def wrong_blocks(self, data: Buffer, table: Table, frame: Frame, blocks: range) -> list[int]:
-        """Those of some consecutive blocks of a frame that are not what was written.
+        """Return those of some consecutive blocks of a frame that are not what was written.
 
         Args:
             data: Their bytes, padding at the end of the payload included.
@@ -323,7 +324,7 @@ class Framing:
         return wrong + list(blocks[both:])
 
     def claim(self, data: Buffer, at: int, *, position: int) -> tuple[int, int]:
-        """What a header says that nobody vouches for: (end of its frame, epoch).
+        """Return (end of its frame, epoch) of an unverified header.
 
         Returns:
             ``(position, 0)`` if these bytes do not even look like a header for this position.
@@ -332,7 +333,7 @@ class Framing:
         return (position, 0) if frame is None else (frame.end, frame.epoch)
 
     def find(self, data: bytes, start: int, *, offset: int) -> Buried:
-        """All sound frames that begin at or behind ``start`` and lie where they say.
+        """Find all sound frames that begin at or behind ``start`` and lie where they say.
 
         Args:
             offset: Log position of the first byte of ``data`` (may be below 0 by a file header).
@@ -352,15 +353,15 @@ class Framing:
         return found
 
     def _look(self, data: bytes, begin: int, offset: int, found: Buried) -> int:
-        """Look at one place where a frame may begin; returns where to go on."""
+        """Look for a frame at one place; return where to go on."""
         position = offset + begin
-        # The needle is five bytes of a place, which may also stand elsewhere by chance.
+        # The needle is five bytes of a place, which may also occur elsewhere by chance.
         if position % FRAME_ALIGN:
             return begin + 1
         sound = self.sound(data, begin, position=position)
         if sound is not None:
             found.frames.append(sound.frame)
-            # What a whole frame contains is not searched: messages may be bytes of some log.
+            # The inside of a whole frame is not searched: messages may be bytes of some log.
             return sound.frame.end - offset
         end, epoch = self.claim(data, begin, position=position)
         if end > position:
@@ -369,14 +370,14 @@ class Framing:
 
 
 def table_of(raw: Buffer, frame: Frame) -> Table:
-    """What stands behind the payload of a frame with blocks."""
+    """Read the table behind the payload of a frame with blocks."""
     if not frame.packets:
         return Table(raw)
     return Table(raw[HEAD_SIZE_BYTES:], _CRC.unpack_from(raw)[0])
 
 
 def _table(checksums: array[int]) -> bytes:
-    """The checksums of blocks as they stand behind a payload without a head."""
+    """Return the checksums of blocks in their form behind a payload without a head."""
     if len(checksums) % 2:
         checksums.append(0)
     return _raw(checksums)

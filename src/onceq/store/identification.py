@@ -1,9 +1,9 @@
 """The small files beside the log: whose store a directory is, and where it was closed in order.
 
-``STORE`` is written under another name, synced and renamed, so it is there whole or not at
-all; a directory without it is not a store. ``CLOSED`` is made the same way at every orderly stop.
-It is a promise like the ``synced`` of a frame: up to there everything was durable. So it is never
-taken away; once more was written it merely says less than the log itself.
+``STORE`` is written under another name, synced and renamed, so it is there whole or not at all; a
+directory without it is not a store. ``CLOSED`` is made the same way at every orderly stop. It is a
+promise like the ``synced`` of a frame: up to there everything was durable. So it is never removed;
+once more was written it merely says less than the log itself.
 
 Upholds: I23: with ``CLOSED`` even the last records before a stop cannot be lost unnoticed.
 """
@@ -23,23 +23,23 @@ from onceq.model.run import Buffer
 from onceq.store.files import Files
 
 FORMAT: Final = 4
-"""Version of everything in a store directory; one of an older version becomes one of this when it
-is opened. What each of them has is told in ``docs/reference/formats/store.md``."""
+"""Version of everything in a store directory; an older store is upgraded to this version when it
+is opened. ``docs/reference/formats/store.md`` describes each version."""
 PROMISES: Final = 2
-"""From this format on there is a promise beside the log."""
+"""The first format with a promise beside the log."""
 FILE_VERSION: Final = 1
-"""Of the note of an orderly stop."""
+"""Version of the note of an orderly stop."""
 CLOSED_FILE: Final = "CLOSED"
 MANIFEST: Final = "BACKUP.json"
-"""What a backup consists of; written last (``backup.py``)."""
+"""The list of a backup's files; written last (``backup.py``)."""
 SIGNATURE: Final = "BACKUP.signature"
-"""Who has made a backup, if that can be proven; written before the manifest, which it signs."""
+"""The signature of a backup, if it has one; written before the manifest, which it signs."""
 UNFINISHED: Final = "BACKUP.unfinished"
-"""Stands in a directory in which a backup was begun, until it has its manifest."""
+"""Marks a directory in which a backup was begun, until it has its manifest."""
 RESTORING: Final = "restoring"
 """Directory in which a restore builds a store before it takes its place (``restoring.py``)."""
 STORE_BYTES_MAX: Final = 1 << 16
-"""Of the identification with what the caller put into it."""
+"""Largest size of the identification, with the caller's content."""
 
 _STORE_MAGIC: Final = b"onceq\0st"
 _CLOSED_MAGIC: Final = b"onceq\0cl"
@@ -50,7 +50,7 @@ _CRC = struct.Struct("<I")
 
 @dataclass(frozen=True, slots=True)
 class Identification:
-    """Whose store it is.
+    """The identity of a store.
 
     Attributes:
         store_id: 16 bytes that are in no other store, and that nobody outside knows.
@@ -67,9 +67,9 @@ class Identification:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """Where a store was closed in order: ``epoch`` is that of the process which did so.
+    """Where a store was closed in order; ``epoch`` belongs to the process which did so.
 
-    Whatever lies behind ``end`` with an older epoch was cut before that, and is nobody's tail.
+    Everything behind ``end`` with an older epoch was cut before that, and is nobody's tail.
     """
 
     end: int = 0
@@ -80,7 +80,7 @@ NEVER_CLOSED: Final = Closed()
 
 
 def write_identification(files: Files, path: str, what: Identification) -> None:
-    """Make the file that says who a store is; it appears whole or not at all."""
+    """Write the file that identifies a store; it appears whole or not at all."""
     assert len(what.store_id) == 16, "a store identifier has 16 bytes"
     head = _STORE.pack(
         _STORE_MAGIC, what.version, what.store_id, what.created_s, len(what.identity)
@@ -91,10 +91,10 @@ def write_identification(files: Files, path: str, what: Identification) -> None:
 
 
 def read_identification(files: Files, path: str, *, plain: bool = False) -> Identification:
-    """Whose store a directory is.
+    """Read whose store a directory is.
 
     Args:
-        plain: See ``Files.open``.
+        plain: As for ``Files.open``.
 
     Raises:
         NotAStore, NewerFormat, DamagedRecord: It is nobody's, or cannot be understood.
@@ -125,12 +125,12 @@ def read_identification(files: Files, path: str, *, plain: bool = False) -> Iden
 
 
 def is_backup(files: Files, path: str) -> bool:
-    """Whether a directory holds a backup, or one that was begun."""
+    """Return True if a directory holds a backup, or one that was begun."""
     return any(files.exists(os.path.join(path, name)) for name in (MANIFEST, UNFINISHED))
 
 
 def refuse_backup(files: Files, path: str) -> None:
-    """Raise NotAStore if a directory is a backup: whoever starts in it destroys it."""
+    """Raise NotAStore if a directory is a backup: a start in it would destroy it."""
     if is_backup(files, path):
         raise NotAStore(
             f"{path} is a backup, and no data directory; 'onceq qm restore' makes a data "
@@ -145,7 +145,7 @@ def write_closed(files: Files, path: str, store_id: bytes, closed: Closed) -> No
 
 
 def read_closed(files: Files, path: str, store_id: bytes) -> Closed:
-    """Where the log was closed in order the last time; at 0 if never, or if nobody can tell.
+    """Return where the log was closed in order the last time; 0 if never, or if it is unknown.
 
     A damaged note is the same as none: the log is then judged by its own records.
     """
@@ -163,7 +163,7 @@ def read_closed(files: Files, path: str, store_id: bytes) -> Closed:
 
 
 def replace_file(files: Files, path: str, name: str, pieces: Sequence[Buffer]) -> None:
-    """Give a small file new contents in one step; they are durable when this returns."""
+    """Replace the contents of a small file in one step; they are durable when this returns."""
     new = os.path.join(path, name + ".new")
     if files.exists(new):
         files.unlink(new)
@@ -178,7 +178,7 @@ def replace_file(files: Files, path: str, name: str, pieces: Sequence[Buffer]) -
 
 
 def contents(files: Files, name: str, most: int = STORE_BYTES_MAX, *, plain: bool = False) -> bytes:
-    """What stands in a small file; ``plain``: see ``Files.open``."""
+    """Return the contents of a small file; ``plain`` as for ``Files.open``."""
     file = files.open(name, reading=True, plain=plain)
     try:
         return files.read(file, 0, min(files.size(file), most))

@@ -1,9 +1,9 @@
 """The store on files: segments of one log, written ahead, and checkpoints beside them.
 
-A commit costs one write and one sync of data: the place it goes to was filled with zeros before,
-or is an old segment used again, so that the file system has nothing else to note. Sealed parts of
-the log are never changed. What lies behind the newest checkpoint is read at the start; older
-segments are kept only while messages live in them.
+A commit costs one write and one sync of data. Its place was filled with zeros before, or is an old
+segment used again, so that the file system has nothing else to note. Sealed parts of the log are
+never changed. A start reads the log behind the newest checkpoint; older segments are kept only
+while messages live in them.
 
 Files of a store directory (``docs/reference/formats/store.md``):
 
@@ -58,7 +58,7 @@ CACHE_BYTES: Final = 32 << 20
 
 
 class LogStore:
-    """A store in a directory; see ``contract.py`` for what it promises."""
+    """A store in a directory, with the promises of ``contract.py``."""
 
     def __init__(
         self, path: str, files: Files, *, segment_bytes: int = SEGMENT_BYTES, aside: bool = False
@@ -115,13 +115,13 @@ class LogStore:
 
         Args:
             store_id: 16 random bytes; they must stay inside the store.
-            identity: Whatever the caller wants to find again as ``store.identity``.
+            identity: Any bytes; the caller finds them again as ``store.identity``.
             created_s: When this is, in seconds of the wall clock.
 
         Raises:
             StoreExists: There is one, or parts of one.
             StoreLocked: Another process makes one right now.
-            StorageFailure: The disk does not want to.
+            StorageFailure: The disk failed.
         """
         store = cls(path, files, segment_bytes=segment_bytes, aside=aside)
         files.make_directory(path)
@@ -155,8 +155,8 @@ class LogStore:
             DamagedRecord: It is damaged below what was promised; nothing was changed.
         """
         refuse_backup(files, path)
-        # Before the lock is taken, because that makes the file LOCK: a directory of somebody else
-        # stays as it is.
+        # Before the lock is taken, because that makes the file LOCK: a foreign directory is left
+        # unchanged.
         identification.read_identification(files, path)
         store = cls(path, files, segment_bytes=segment_bytes, aside=aside)
         store._lock = files.lock(os.path.join(path, LOCK_FILE))
@@ -188,12 +188,12 @@ class LogStore:
         self._checkpoint_bytes = len(judged.recovered.checkpoint or b"")
 
     def descriptors(self) -> list[int]:
-        """Of all that is open: what a child of this process must let go of."""
+        """Return the descriptors of all open files, which a child of this process must close."""
         promised = [] if self._promised is None else [self._promised.file]
         return [self._lock, *promised, *(segment.file for segment in self._table[1])]
 
     def abandon(self) -> None:
-        """Let go of files and lock without closing in order, as a kill would."""
+        """Close files and lock without closing in order, as a kill would."""
         self._preparing.join()
         _, segments = self._table
         for segment in segments:
@@ -209,18 +209,19 @@ class LogStore:
     # ---- the contract -------------------------------------------------------------------------
 
     def records(self) -> Iterator[tuple[int, memoryview]]:
-        """See the contract."""
+        """Yield the records from the checkpoint on."""
         covered = self._checkpoint.position
         segments = self._table[1]
         return replaying.records(self._files, self._framing, segments, covered, self._opened_at)
 
     def replay(self, start: int, end: int) -> Iterator[Replayed]:
-        """Records between two frames that are durable and kept; from any thread, as ``read``."""
+        """Yield records between two frames that are durable and kept; from any thread, as
+        ``read``."""
         assert end <= self.synced, "records that are not durable are nobody's business"
         return replaying.replay(self._files, self._framing, lambda: self._table, start, end)
 
     def append(self, payload: bytes, head: int = 0) -> int:
-        """See the contract."""
+        """Add one record."""
         self._alive()
         assert len(payload) <= RECORD_BYTES_MAX, "a record that could not be read again"
         position = self.position
@@ -246,8 +247,7 @@ class LogStore:
         promise that it was begun.
         """
         self.flush()
-        # What is pending belongs to the segment that was last so far: `flush` writes to the last
-        # one.
+        # Pending data belongs to the segment that was last so far: `flush` writes to the last one.
         base = self.position
         size = max(self.segment_bytes, SEGMENT_HEADER + needed)
         path = os.path.join(self.path, scan.segment_name(base))
@@ -264,7 +264,7 @@ class LogStore:
             # takes the segment of the same index.
             bases.append(base)
             if ready is None:
-                # No zeros ahead here: whoever waits for this would wait for all of them.
+                # No zeros ahead here: the caller would have to wait for all of them.
                 self._files.allocate(file, size)
             self._files.write(file, 0, [scan.segment_header(self.store_id, base, size)])
             self._files.sync(file)
@@ -281,7 +281,7 @@ class LogStore:
     def prepare(self) -> bool:
         """Make one segment ready ahead of need, if too few are.
 
-        A full disk is no failure here: the pool stays as it is and ``free_bytes`` tells.
+        A full disk is no failure here: the pool does not change and ``free_bytes`` shows it.
 
         Returns:
             Whether one was made; always False if that is done aside.
@@ -298,7 +298,7 @@ class LogStore:
             self._die(error)
 
     def flush(self) -> None:
-        """See the contract."""
+        """Hand the appended records to the operating system."""
         self._alive()
         if not self._pending:
             return
@@ -313,7 +313,7 @@ class LogStore:
             self._unsynced.append(segment)
 
     def sync(self) -> None:
-        """See the contract."""
+        """Make everything appended so far durable."""
         self.flush()
         try:
             for segment in self._unsynced:
@@ -321,9 +321,8 @@ class LogStore:
             self._unsynced.clear()
             self.synced = self._written
             if self._fresh:
-                # Before this the promise ends where the segment begins: if the disk lost all that
-                # was written to it, zeros in its place would look like a segment that was never
-                # used.
+                # Before this the promise ends where the segment begins: if the disk lost everything
+                # in it, the zeros would look like a segment that was never used.
                 self._fresh = False
                 self._note()
             elif self._promised and self.synced - self._promised.last.position >= LAZY_BYTES:
@@ -332,7 +331,7 @@ class LogStore:
             self._die(error)
 
     def note(self) -> None:
-        """Write down how far was promised, without waiting for the disk; the owner does so now
+        """Write down how far was promised, without waiting for the disk. The owner does so now
         and then, so that even a last segment of nothing but zeros is noticed."""
         if self._promised is not None and self.synced > self._promised.last.position:
             try:
@@ -347,12 +346,12 @@ class LogStore:
         self._promised.note(self.synced, segment=segment, covered=covered, durable=durable)
 
     def read(self, address: int, size: int) -> Buffer:
-        """See the contract."""
+        """Return verified bytes of a record."""
         recent = self._recent.read(address, size)
         if recent is not None:
             return recent
         bases, segments = self._table
-        # One look at the table: `reclaim`, in the owner's thread, may put another one in its place.
+        # The table is read once: `reclaim`, in the owner's thread, may replace it.
         index = bisect_right(bases, address) - 1
         if index < 0 or address + size > segments[index].end:
             raise DamagedRecord(f"the log has no {size} bytes at position {address} any more")
@@ -362,7 +361,8 @@ class LogStore:
         """Verify records that are kept and durable, from a position on; from any thread.
 
         Args:
-            end: Where to stop; ``most``: or after so many bytes.
+            end: Where to stop.
+            most: Number of bytes after which to stop.
         """
         bases, segments = self._table
         index = max(bisect_right(bases, position) - 1, 0)
@@ -381,24 +381,25 @@ class LogStore:
         return looked
 
     def checkpoint(self, state: Sequence[Buffer], position: int) -> None:
-        """See the contract."""
+        """Make ``state`` the newest checkpoint."""
         pending = self.checkpoint_begin(state, position)
         pending.write()
         self.checkpoint_install(pending)
 
     def checkpoint_begin(self, state: Sequence[Buffer], position: int) -> PendingCheckpoint:
-        """First of three steps of ``checkpoint``, for who wants the slow one in another thread.
+        """Begin a checkpoint: the first of three steps of ``checkpoint``, with the slow one in
+        another thread.
 
         ``checkpoint_begin`` and ``checkpoint_install`` are for the owner; between them the
-        ``write`` of the result may run in any thread, while the owner goes on appending.
-        One checkpoint at a time. Its state is whole when ``write`` is called, and does not change
-        until that is over.
+        ``write`` of the result may run in any thread, while the owner goes on appending. One
+        checkpoint at a time. Its state is whole when ``write`` is called, and does not change until
+        that is over.
         """
         self._alive()
         assert position <= self.synced, "a checkpoint of what is not durable"
         assert position >= self._checkpoint.position, "a checkpoint older than the last one"
         # A record that a start has cut may lie whole right behind this position; only its epoch
-        # tells that it is none. Behind a position from before this start, records of earlier starts
+        # shows that it is none. Behind a position from before this start, records of earlier starts
         # count.
         epoch = self._epoch if position >= self._opened_at else self._checkpoint.epoch
         ends = tuple((s.base, s.end) for s in self._table[1] if s.end <= position)
@@ -417,7 +418,7 @@ class LogStore:
             raise
 
     def checkpoint_install(self, pending: PendingCheckpoint) -> None:
-        """Last step: make a checkpoint that was written the one that counts."""
+        """Make a written checkpoint the one that counts: the last step."""
         self._alive()
         head = pending.head
         written = os.path.join(self.path, checkpoints.name_of(head.position) + ".new")
@@ -433,7 +434,7 @@ class LogStore:
         self._checkpoint_bytes = sum(map(len, pending.state))
 
     def reclaim(self, live: Callable[[int, int], bool]) -> int:
-        """See the contract."""
+        """Remove or recycle segments that nothing needs."""
         self._alive()
         _, segments = self._table
         covered = self._checkpoint.position
@@ -444,8 +445,8 @@ class LogStore:
         ]  # fmt: skip
         if not gone:
             return 0
-        # What lives is known from all records. Should the last ones be lost, so that messages stand
-        # there again, their bytes must be there, too.
+        # The live messages are known from all records. Should the last records be lost, so that
+        # messages are there again, their bytes must be there, too.
         self.sync()
         bases = {s.base for s in gone}
         kept = [s for s in segments if s.base not in bases]
@@ -468,7 +469,7 @@ class LogStore:
         return sum(segment.size for segment in gone)
 
     def hold(self) -> Cut:
-        """See the contract."""
+        """Sync, and keep everything up to now until ``release``."""
         from onceq.model.views.managers import Cut
 
         self.sync()
@@ -478,17 +479,16 @@ class LogStore:
         return self._held
 
     def release(self) -> None:
-        """See the contract."""
+        """End the hold."""
         self._held = None
 
     @property
     def plenty(self) -> bool:
-        """Whether more segments lie ready than the reserve needs."""
+        """Return True if more segments are ready than the reserve needs."""
         return self._pool.plenty
 
     def trim(self, *, half: bool = False) -> None:
-        """Give segments that lie ready beyond the reserve, or half of these, back to the file
-        system."""
+        """Give ready segments beyond the reserve, or half of these, back to the file system."""
         self._alive()
         try:
             if self._pool.trim(half=half):
@@ -497,33 +497,34 @@ class LogStore:
             self._die(error)
 
     def segments(self) -> tuple[SegmentUse, ...]:
-        """See the contract."""
+        """Return all segments, oldest first."""
         return tuple(SegmentUse(s.base, s.end, s.size) for s in self._table[1])
 
     def free_bytes(self) -> int:
-        """See the contract."""
+        """Return the space left for new records."""
         segments = self._table[1]
         left = max(segments[-1].limit - self.position, 0) if segments else 0
-        # The log takes whole segments: what is less than one is of no use to it.
+        # The log takes whole segments: less than one is of no use to it.
         segment = self.segment_bytes
         whole = self._files.free_bytes(self.path) // segment * segment
         return whole + self._pool.bytes + left
 
     def room_bytes(self) -> int:
-        """What is free on the disk and what this store takes of it, together."""
+        """Return the free bytes of the disk and the bytes of this store, together."""
         return self._files.free_bytes(self.path) + self.disk_bytes()
 
     def disk_bytes(self) -> int:
-        """See the contract."""
+        """Return what the store takes on the disk."""
         return sum(s.size for s in self._table[1]) + self._pool.bytes + self._checkpoint_bytes
 
     def disk_parts(self) -> dict[str, int]:
-        """That by kind: the log, segments that lie ready for it, and the newest checkpoint."""
+        """Return the same by kind: the log, segments that are ready for it, and the newest
+        checkpoint."""
         log = sum(s.size for s in self._table[1])
         return {"log": log, "ready": self._pool.bytes, "checkpoint": self._checkpoint_bytes}
 
     def close(self) -> None:
-        """See the contract."""
+        """Sync, mark the store as closed in order, release the lock."""
         try:
             if self._dead is None and self._lock >= 0:
                 self.sync()
@@ -537,8 +538,8 @@ class LogStore:
 
     @property
     def _untouched(self) -> bool:
-        """Whether it was opened and nothing was written, behind an end that was not in order: that
-        is still how the process before has ended."""
+        """Return True if it was opened after a disorderly end and nothing was written: that end
+        still counts for the process before."""
         return not self.recovered.clean and self.position == self._opened_at > 0
 
     def _alive(self) -> None:

@@ -1,7 +1,7 @@
-"""The manifest of a backup: what it consists of, read as what somebody else may have written.
+"""The manifest of a backup: the list of its parts, read as untrusted input.
 
-Of a manifest that is read nothing is taken but what one that was made could say: names of files of
-a store, each once, numbers, a time, and texts that can be shown. The format is described in
+A manifest is accepted only if it contains what a generated one could contain: names of files of a
+store, each once, numbers, a time, and texts that can be shown. The format is described in
 ``docs/reference/formats/backup.md``.
 
 Upholds: I23 (damage in a backup is noticed).
@@ -25,11 +25,11 @@ from onceq.store.identification import MANIFEST, SIGNATURE, UNFINISHED
 FORMAT: Final = 1
 """Version of the manifest."""
 MANIFEST_BYTES_MAX: Final = 256 << 20
-"""Of a manifest that is believed: a line of some 120 bytes for each segment."""
+"""Largest accepted manifest: a line of some 120 bytes for each segment."""
 TEXT_CHARS_MAX: Final = 256
-"""Of a name or a version in a manifest."""
+"""Largest length of a name or a version in a manifest."""
 NUMBER_MAX: Final = (1 << 53) - 1
-"""Of a number in a manifest: what every reader of JSON takes."""
+"""Largest number in a manifest: every reader of JSON takes it."""
 TAKEN_S_MAX: Final = 253_402_300_799
 """The end of the year 9999, which calendars end with."""
 STORE_PART: Final = r"STORE|CLOSED|log-[0-9a-f]{16}\.seg|state-[0-9a-f]{16}\.ckp|PROMISED|KEPT"
@@ -50,12 +50,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a backup is.
+    """The content of a manifest.
 
     Attributes:
         manager, id: Name and GUID of the queue manager that it was made of.
         position: Up to where its log goes.
-        taken_s: When that was, in seconds since 1970 by the clock of whoever made it.
+        taken_s: When that was, in seconds since 1970 by the clock of its maker.
         checkpoint: What its checkpoint covers; 0 without one.
         made_by: Version of onceq.
     """
@@ -70,13 +70,13 @@ class Manifest:
 
     @property
     def bytes(self) -> int:
-        """Size of all its files."""
+        """Return the size of all its files."""
         return sum(entry.bytes for entry in self.files)
 
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A manifest with what its maker has signed: ``raw``; ``signature`` is b"" if there is none."""
+    """A manifest with the signed bytes ``raw``; ``signature`` is b"" if there is none."""
 
     manifest: Manifest
     raw: bytes
@@ -84,12 +84,12 @@ class Signed:
 
 
 def read_manifest(files: Files, path: str) -> Manifest:
-    """The manifest of a backup; see ``read_signed``."""
+    """Return the manifest of a backup, read as by ``read_signed``."""
     return read_signed(files, path).manifest
 
 
 def read_signed(files: Files, path: str) -> Signed:
-    """The manifest of a backup, and its signature, which is not verified here.
+    """Return the manifest of a backup, and its signature, which is not verified here.
 
     Raises:
         NotABackup: The directory holds none, or an unfinished one.
@@ -116,13 +116,13 @@ def read_signed(files: Files, path: str) -> Signed:
 
 
 def encode(manifest: Manifest) -> bytes:
-    """A manifest as JSON that says its own checksum."""
+    """Return a manifest as JSON that contains its own checksum."""
     values = {"format": FORMAT, **asdict(manifest)}
     return json.dumps({**values, "checksum": _checksum(values)}, indent=1).encode() + b"\n"
 
 
 def decode(raw: bytes) -> Manifest:
-    """From the bytes of ``encode``; raises ValueError and its like, or NewerFormat."""
+    """Parse the bytes of ``encode``; raises ValueError and its like, or NewerFormat."""
     values = json.loads(raw)
     checksum, version = values.pop("checksum"), values["format"]
     # Before the checksum, which a newer format may compute in another way.
@@ -138,7 +138,7 @@ def decode(raw: bytes) -> Manifest:
 
 
 def _check_manifest(manifest: Manifest) -> None:
-    """Raise ValueError if a manifest says what none that was made says."""
+    """Raise ValueError if a manifest contains what no generated one does."""
     m = manifest
     for text in (m.manager, m.id, m.made_by):
         if not isinstance(text, str) or len(text) > TEXT_CHARS_MAX or not text.isprintable():
@@ -164,7 +164,7 @@ def _checksum(values: Mapping[str, Any]) -> str:
 
 
 def read_file(files: Files, path: str, *, plain: bool = False) -> bytes:
-    """All of a small file; ``plain``: see ``Files.open``."""
+    """Return all of a small file; ``plain`` as for ``Files.open``."""
     file = files.open(path, reading=True, plain=plain)
     try:
         return files.read(file, 0, min(files.size(file), MANIFEST_BYTES_MAX))

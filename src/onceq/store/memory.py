@@ -28,17 +28,17 @@ class MemoryStore:
 
     @property
     def recovered(self) -> Recovered:
-        """What a new start would find."""
+        """Return what a new start would find."""
         return Recovered(self._state, self._covered, 0, True)
 
     def records(self) -> Iterator[tuple[int, memoryview]]:
-        """See the contract."""
+        """Yield the records from the checkpoint on."""
         for position, payload in zip(self._positions, self._payloads, strict=True):
             if position >= self._covered:
                 yield position, memoryview(payload)
 
     def append(self, payload: bytes, head: int = 0) -> int:
-        """See the contract."""
+        """Add one record."""
         position = self.position
         self._positions.append(position)
         self._payloads.append(payload)
@@ -48,15 +48,15 @@ class MemoryStore:
         return position
 
     def flush(self) -> None:
-        """See the contract."""
+        """Do nothing: there is no operating system below."""
 
     def sync(self) -> None:
-        """See the contract."""
+        """Count everything appended so far as durable."""
         self.synced = self.position
         self.syncs += 1
 
     def read(self, address: int, size: int) -> Buffer:
-        """See the contract."""
+        """Return bytes of a record."""
         index = bisect_right(self._positions, address) - 1
         if index < 0:
             raise DamagedRecord(f"nothing lies at {address}")
@@ -67,12 +67,12 @@ class MemoryStore:
         return piece
 
     def checkpoint(self, state: Sequence[Buffer], position: int) -> None:
-        """See the contract."""
+        """Make ``state`` the newest checkpoint."""
         self._state = b"".join(state)
         self._covered = position
 
     def reclaim(self, live: Callable[[int, int], bool]) -> int:
-        """See the contract; here every record is a segment of its own."""
+        """Forget records that nothing needs; here every record is a segment of its own."""
         freed = 0
         kept: list[tuple[int, bytes]] = []
         ends = [*self._positions, self.position][1:]
@@ -86,26 +86,26 @@ class MemoryStore:
         return freed
 
     def hold(self) -> Cut:
-        """See the contract; there are no files, so nothing that anybody could copy."""
+        """Keep everything; there are no files, so nothing that anybody could copy."""
         raise UnsupportedOperation("this store is in memory only: there is nothing to back up")
 
     def release(self) -> None:
-        """See the contract."""
+        """End the hold."""
 
     def segments(self) -> tuple[SegmentUse, ...]:
-        """See the contract."""
+        """Return all segments, oldest first."""
         ends = [p + frame_size(len(d), self._heads.get(p, 0)) for p, d in
                 zip(self._positions, self._payloads, strict=True)]  # fmt: skip
         return tuple(SegmentUse(p, e, e - p) for p, e in zip(self._positions, ends, strict=True))
 
     def free_bytes(self) -> int:
-        """See the contract."""
+        """Return the space left for new records."""
         return 1 << 40
 
     def disk_bytes(self) -> int:
-        """See the contract."""
+        """Return what the store takes."""
         return sum(map(len, self._payloads))
 
     def close(self) -> None:
-        """See the contract."""
+        """Close the store."""
         self.sync()

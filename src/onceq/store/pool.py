@@ -1,17 +1,17 @@
 """Segments kept ready: files written once before, so that a commit writes data and nothing else.
 
 They are also the reserve: when the disk is full, removals and acknowledgments still find room in
-them. A file comes into the pool by being a segment that nobody needs any more, or by being filled
-with zeros; it leaves under another name.
+them. The pool gets segments that nothing needs any more, and files filled with zeros. A file leaves
+it under another name.
 
-Zeros are written beside the commits of applications, and to a disk that is busy they cost as much
-as the messages. So old segments are kept for the next burst, and given back slowly when all is
-quiet; zeros are written in small steps with pauses; and a log that is faster than that goes on in
-files that have their room on the disk, but were never written (``LogStore._roll``).
+Zeros are written beside the commits of applications, and on a busy disk they cost as much as the
+messages. So old segments are kept for the next burst, and given back slowly when all is quiet.
+Zeros are written in small steps with pauses. A log that is faster than that goes on in files that
+have their room on the disk, but were never written (``LogStore._roll``).
 
 ``retire``, ``trim`` and ``load`` belong to the store's own thread. At the same time ``prepare`` may
-run in another one (one at a time), and ``sacrifice`` in that of a checkpoint: they share a counter
-and the ends of a deque, and each step on these is one that no other thread can divide.
+run in another one (one at a time), and ``sacrifice`` in the thread of a checkpoint: they share a
+counter and the ends of a deque, and each step on these is atomic.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ from onceq.store.scan import SEGMENT_HEADER, base_of_header
 READY_MIN: Final = 2
 """Segments that shall be ready at any time."""
 READY_MAX: Final = 32
-"""More than this are given back to the file system; with the usual size of a segment this is
-512 MiB, which applications that send in large transactions write in one to five seconds..."""
+"""More than this are given back to the file system; with the usual size of a segment this is 512
+MiB, which applications that send in large transactions write in one to five seconds..."""
 FREE_SHARE: Final = 8
-"""... and so is what is more than one part in so many of what is free on the disk."""
+"""... and so are segments above this fraction (one part in FREE_SHARE) of the free disk space."""
 ZEROS: Final = bytes(1 << 20)
 """Written and synced at once while a segment is made ready."""
 REST_S: Final = 0.01
-"""So long the disk is left to others after each step: zeros take no more than 100 MiB a second."""
+"""Pause in seconds after each step for other users of the disk: zeros take no more than 100 MiB
+a second."""
 
 _NAME = re.compile(r"ready-(\d{1,18})\.seg")
 
@@ -54,11 +55,11 @@ class Pool:
         self._numbers = itertools.count(1)
 
     def load(self, store_id: bytes, bases: Collection[int]) -> list[str]:
-        """Take up what an earlier process left; returns files that are of no use.
+        """Take over the files that an earlier process left; return files that are of no use.
 
-        A file that was not finished is of no use. Neither is one that says it is a segment of
-        the log that is there as well: a rename that a crash has half undone left two names for
-        one file, and it must not be used twice.
+        An unfinished file is of no use. Neither is one that says it is a segment of the log that is
+        there as well: a rename that a crash has half undone left two names for one file, and it
+        must not be used twice.
         """
         useless: list[str] = []
         number = 0
@@ -86,16 +87,17 @@ class Pool:
 
     @property
     def bytes(self) -> int:
-        """Disk space that the pool holds."""
+        """Return the disk space that the pool holds."""
         return len(self._ready) * self.segment_bytes
 
     @property
     def wanting(self) -> bool:
-        """Whether another segment should be prepared."""
+        """Return True if another segment should be prepared."""
         return len(self._ready) < READY_MIN
 
     def take(self) -> str | None:
-        """The file that was made ready last, which is the caller's now; None if there is none.
+        """Return the file that was made ready last, which is the caller's now; None if there is
+        none.
 
         The last one: its pages are most likely still in memory, and a page of which a commit writes
         a part need not be read first.
@@ -106,11 +108,11 @@ class Pool:
     def _from(end: Callable[[], str]) -> str | None:
         try:
             return end()
-        except IndexError:  # not looked at before: another thread may take the last one meanwhile
+        except IndexError:  # not checked before: another thread may take the last one meanwhile
             return None
 
     def _oldest(self) -> str | None:
-        """The file that has been ready for longest, to be removed."""
+        """Return the file that has been ready for longest, to be removed."""
         return self._from(self._ready.popleft)
 
     def _new_path(self) -> str:
@@ -123,7 +125,7 @@ class Pool:
             pause: Called after each step.
 
         Returns:
-            False if the disk is full: the pool stays as it is.
+            False if the disk is full: the pool does not change.
 
         Raises:
             StorageFailure: The disk failed in another way.
@@ -167,7 +169,7 @@ class Pool:
 
     @property
     def plenty(self) -> bool:
-        """Whether more are ready than shall be at any time."""
+        """Return True if more are ready than shall be at any time."""
         return len(self._ready) > READY_MIN
 
     def trim(self, *, half: bool = False) -> bool:
@@ -183,7 +185,7 @@ class Pool:
         return len(self._ready) < before
 
     def sacrifice(self, count: int) -> None:
-        """Give so many ready segments back to a full disk."""
+        """Give ``count`` ready segments back to a full disk."""
         for _ in range(count):
             path = self._oldest()
             if path is not None:

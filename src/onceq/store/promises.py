@@ -1,16 +1,17 @@
-"""How far a store has promised, beside the log itself; and which old segments it has kept.
+"""The promised length of a store, beside the log itself; and the list of its old segments.
 
-A log that tells of its own end cannot tell that its last file is missing. So ``PROMISED`` says
+A log that contains its own end cannot show that its last file is missing. So ``PROMISED`` says
 which segment was begun last, how large its file is, and up to where everything was durable. It is
-written in place: durably when a segment is begun, before anything stands in it, and at its first
-sync; and without waiting for the disk as the log grows, so that a commit waits for one sync. Two
-slots take turns for what is durable, a third one is for the rest: whatever a crash leaves
-of one that was being written, another is whole.
+written in place: durably when a segment is begun, before it has any content, and at its first sync;
+and without waiting for the disk as the log grows, so that a commit waits for one sync. Two slots
+take turns for durable notes, a third one is for the rest: if a crash tears one slot, another is
+whole.
 
 ``KEPT`` says which segments before the checkpoint there still are. It is replaced before any of
-them is let go; a newer checkpoint says it anew. What neither gave up and is not there is missing.
+them is let go; a newer checkpoint lists them again. A segment that neither gave up and that is not
+there is missing.
 
-Upholds: I23: whatever file of the log is missing, emptied or cut short.
+Upholds: I23: for any file of the log that is missing, emptied or cut short.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ SLOT_BYTES: Final = 512
 DURABLE_SLOTS: Final = 2
 NO_SEGMENT: Final = NOWHERE
 KEPT_BYTES_MAX: Final = 1 << 26
-"""Of the list of segments: four million of them."""
+"""Largest size of the list of segments: four million of them."""
 LAZY_BYTES: Final = 1 << 20
-"""Log after which the promise is noted anew, without waiting for the disk."""
+"""Log after which the promise is updated, without waiting for the disk."""
 
 _PROMISED_MAGIC: Final = b"onceq\0pr"
 _KEPT_MAGIC: Final = b"onceq\0kp"
@@ -51,7 +52,7 @@ _CRC = struct.Struct("<I")
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What a store has promised.
+    """The promise of a store.
 
     Attributes:
         position: Everything before it was durable.
@@ -59,7 +60,7 @@ class Promise:
         segment_bytes: Size of its file.
         covered: Position of the newest checkpoint.
         turn: Rises with each note.
-        slot: In which of the durable slots the last durable one stands.
+        slot: Which of the durable slots has the last durable note.
     """
 
     position: int = 0
@@ -70,7 +71,7 @@ class Promise:
     slot: int = 0
 
     def begun(self, base: int) -> bool:
-        """Whether a segment was begun: then its file was there, whole and durable."""
+        """Return True if a segment was begun: then its file was there, whole and durable."""
         return self.segment != NO_SEGMENT and base <= self.segment
 
 
@@ -91,7 +92,7 @@ class Promised:
         covered: int = 0,
         durable: bool = True,
     ) -> None:
-        """Write down a new promise; ``durable``: and wait until it is on the disk.
+        """Write down a new promise; with ``durable``, wait until it is on the disk.
 
         Args:
             segment: Base and file size of the newest one, if that is another one now.
@@ -99,7 +100,7 @@ class Promised:
         """
         last = self.last
         base, size = segment or (last.segment, last.segment_bytes)
-        # Never over the last slot that was waited for: the one that is being written may be torn.
+        # Never over the last durable slot: the one that is being written may be torn.
         slot = (last.slot + 1) % DURABLE_SLOTS if durable else DURABLE_SLOTS
         self.last = Promise(
             max(position, last.position), base, size, max(covered, last.covered), last.turn + 1,
@@ -110,11 +111,11 @@ class Promised:
             self.sync()
 
     def sync(self) -> None:
-        """Wait until what stands in the file is on the disk."""
+        """Wait until the content of the file is on the disk."""
         self._files.sync(self.file)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._files.close(self.file)
 
 
@@ -127,14 +128,14 @@ def _slot(store_id: bytes, promise: Promise) -> bytes:
 
 
 def write_promised(files: Files, path: str, store_id: bytes, promise: Promise) -> None:
-    """Make the file anew, whole or not at all: of a new store, an upgraded one, or a copy."""
+    """Write the whole file, or nothing: of a new store, an upgraded one, or a copy."""
     slot = _slot(store_id, promise).ljust(SLOT_BYTES, b"\0")
     raw = slot.ljust(SLOT_BYTES * (DURABLE_SLOTS + 1), b"\0")
     replace_file(files, path, PROMISED_FILE, [raw])
 
 
 def read_promised(files: Files, path: str, store_id: bytes) -> Promise:
-    """What was promised.
+    """Read the promise.
 
     Raises:
         DamagedRecord: The file is missing or says nothing any more.
@@ -154,7 +155,7 @@ def read_promised(files: Files, path: str, store_id: bytes) -> Promise:
     durable = [promise for promise in found if promise.slot < DURABLE_SLOTS]
     if not durable:
         raise DamagedRecord(f"{name} is damaged; restore a backup")
-    # The slot to spare is that of the newest durable promise, even if the lazy one is newer.
+    # The slot to spare holds the newest durable promise, even if the lazy one is newer.
     slot = max(durable, key=lambda promise: promise.turn).slot
     newest = max(found, key=lambda promise: promise.turn)
     return replace(newest, slot=slot)
@@ -178,7 +179,7 @@ def _promise(raw: bytes, store_id: bytes) -> Promise | None:
 def write_kept(
     files: Files, path: str, store_id: bytes, covered: int, kept: Sequence[tuple[int, int]]
 ) -> None:
-    """Say which segments before the checkpoint stay; durable before the others are let go.
+    """Write which segments before the checkpoint stay; durable before the others are let go.
 
     Args:
         covered: Position of the checkpoint.
@@ -193,7 +194,8 @@ def tell_kept(
     files: Files, path: str, store_id: bytes, covered: int, kept: Sequence[tuple[int, int]],
     pool: Pool,
 ) -> bool:  # fmt: skip
-    """The same, with the reserve if need be; False if there is no room, and nothing may go.
+    """Write the same, with the reserve if need be; return False if there is no room, and nothing
+    may go.
 
     Only this lets segments go, so the reserve is well spent on it.
     """
@@ -211,11 +213,11 @@ def tell_kept(
 
 
 def read_kept(files: Files, path: str, store_id: bytes, head: Head) -> tuple[tuple[int, int], ...]:
-    """Base and end of each segment that must be there, of those before the checkpoint.
+    """Return base and end of each segment before the checkpoint that must be there.
 
-    The head of a checkpoint lists what was there when it was begun. What was let go while it was
-    written, the file says: it is of the checkpoint before. Of what lies before that one, nothing
-    counts but the file, because a segment that was let go never comes back.
+    The head of a checkpoint lists the segments at its beginning. The file, which belongs to the
+    checkpoint before, says which were let go while the checkpoint was written. For segments before
+    that one, nothing counts but the file, because a segment that was let go never comes back.
 
     Raises:
         DamagedRecord: The file is damaged.
@@ -231,7 +233,7 @@ def read_kept(files: Files, path: str, store_id: bytes, head: Head) -> tuple[tup
 
 
 def _kept(raw: bytes, store_id: bytes) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """Position of the checkpoint and the pairs; -1 if it is none of this store."""
+    """Return the position of the checkpoint and the pairs; -1 if it is none of this store."""
     if len(raw) >= _KEPT.size + _CRC.size:
         magic, version, owner, covered, count = _KEPT.unpack_from(raw)
         end = _KEPT.size + count * _PAIR.size

@@ -1,4 +1,4 @@
-"""What was appended last, in memory: it is what will be read first.
+"""The last appended records, in memory: they are what will be read first.
 
 One thread adds; any thread reads without a lock. That is safe because a reader takes the whole
 state in one step, lists only grow at their end, and trimming makes new lists.
@@ -14,7 +14,7 @@ TRIM_AT: Final = 4_096
 
 
 class Recent:
-    """Payloads by address, at least as many as are not written yet, at most ``bytes_max`` else."""
+    """Payloads by address: all unwritten ones, and others up to ``bytes_max``."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -43,7 +43,7 @@ class Recent:
             self._forgotten = 0
 
     def read(self, address: int, size: int) -> memoryview | None:
-        """The bytes at an address if they are remembered."""
+        """Return the bytes at an address if they are remembered."""
         places, payloads = self._state
         index = bisect_right(places, address) - 1
         if index < 0:
@@ -54,5 +54,5 @@ class Recent:
 
     @property
     def bytes(self) -> int:
-        """Payload bytes remembered."""
+        """Return the number of remembered payload bytes."""
         return self._bytes

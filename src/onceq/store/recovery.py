@@ -1,11 +1,11 @@
-"""Starting from what is on the disk: look at everything, judge it, and only then tidy up.
+"""Start from what is on the disk: read everything, judge it, and only then tidy up.
 
-Nothing is changed before the whole store was judged, so a store that is refused is left as it was
-found. A crash during the tidying is an ordinary crash: every step may have happened or not.
-``check`` looks with the same function, so it sees what a start sees.
+Nothing is changed before the whole store was judged, so a refused store is left as it was found. A
+crash during the tidying is an ordinary crash: every step may have happened or not. ``check`` uses
+the same function, so it sees what a start sees.
 
-A store of an older format becomes one of the present here, before anything is written in it. To
-one of format 1 its promise is written down first, what it has kept second, its format last.
+A store of an older format is upgraded to the present one here, before anything is written in it.
+For format 1 the promise is written down first, the kept segments second, the format last.
 
 Upholds: I22 (twice the same as once), I23.
 """
@@ -29,11 +29,11 @@ from onceq.store.scan import Found, Known, Loaded
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What lies in the directory of a store; it is damaged if ``found.problem`` says so.
+    """The content of the directory of a store; it is damaged if ``found.problem`` says so.
 
     Attributes:
         state: Of the checkpoint; None if there is none.
-        promise: What PROMISED says; None in a store of format 1.
+        promise: What PROMISED said; None in a store of format 1.
     """
 
     who: Identification
@@ -45,7 +45,7 @@ class Survey:
 
 
 def survey(files: Files, path: str, who: Identification, loaded: Loaded) -> Survey:
-    """Look at all that a start needs; segments are opened into ``loaded``.
+    """Read all that a start needs; segments are opened into ``loaded``.
 
     Raises:
         NewerFormat, DamagedRecord: It cannot be used.
@@ -103,7 +103,7 @@ class Judged:
 
 
 def judge(files: Files, path: str, pool: Pool, loaded: Loaded) -> Judged:
-    """Look at all that matters; segments are opened into ``loaded``, ready files into the pool.
+    """Judge all that matters; segments are opened into ``loaded``, ready files into the pool.
 
     Raises:
         NotAStore, NewerFormat, DamagedRecord: It cannot be used; nothing was changed.
@@ -127,11 +127,11 @@ def judge(files: Files, path: str, pool: Pool, loaded: Loaded) -> Judged:
 def tidy(files: Files, path: str, judged: Judged, loaded: Loaded) -> Promised:
     """Make what was found durable, and remove what is of no use.
 
-    The last process may have been killed: then what was found whole may stand in the system's
-    memory only, and so may its last changes of names. Nothing is written before they are durable
-    too. What lies behind the end in the same segment stays; the next epoch sees to it that it is
-    never taken for a record. Only a header right at the end is wiped out, because a later write
-    of which the beginning gets lost might complete it, and no newer epoch would stand before it.
+    The last process may have been killed: then whole records may be in the system's memory only,
+    and so may its last changes of names. Nothing is written before they are durable too. Data
+    behind the end in the same segment stays; the next epoch ensures that it is never taken for a
+    record. Only a header right at the end is wiped out, because a later write whose beginning gets
+    lost might complete it, without a newer epoch before it.
 
     Returns:
         The promise, which now says where the log ends.
@@ -142,7 +142,7 @@ def tidy(files: Files, path: str, judged: Judged, loaded: Loaded) -> Promised:
         wipe = judged.half_frame and segment.base < judged.end < segment.limit
         if wipe:
             files.write(segment.file, segment.offset(judged.end), [bytes(FRAME_HEADER)])
-        # What lies before the checkpoint was durable before the checkpoint was begun.
+        # The log before the checkpoint was durable before the checkpoint was begun.
         if wipe or (segment.base < judged.end and segment.end > judged.head.position):
             files.sync(segment.file)
     # The log goes on before these, and will use their names again.
@@ -150,7 +150,7 @@ def tidy(files: Files, path: str, judged: Judged, loaded: Loaded) -> Promised:
         segment = segments.pop()
         files.close(segment.file)
         useless.append(segment.path)
-    # The names of what stays must be durable before it is promised.
+    # The names of files that stay must be durable before they are promised.
     files.sync_directory(path)
     promised = _promise(files, path, judged, loaded)
     if judged.who.version < FORMAT:

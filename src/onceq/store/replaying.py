@@ -1,7 +1,7 @@
-"""Records that are read again: at a start, and while the store is in use.
+"""Read records again: at a start, and while the store is in use.
 
-They were found sound before (``scan``): what they say happened. Packets that they bring may be
-damaged; whoever hands those out reads them through ``verified``.
+They were found sound before (``scan``): their heads are right. Packets that they bring may be
+damaged; code that hands those out reads them through ``verified``.
 
 Upholds: I22, I23.
 """
@@ -26,8 +26,8 @@ REPLAY_BYTES: Final = 4 << 20
 def records(
     files: Files, framing: Framing, segments: Sequence[Segment], covered: int, end: int
 ) -> Iterator[tuple[int, memoryview]]:
-    """Position and payload of each record between the checkpoint and the end; packets in them may
-    be damaged.
+    """Yield position and payload of each record between the checkpoint and the end; packets in them
+    may be damaged.
 
     Raises:
         DamagedRecord: One is not sound any more.
@@ -45,7 +45,7 @@ def records(
 
 
 def _sound(framing: Framing, segment: Segment, data: memoryview, at: int, position: int) -> Sound:
-    """A frame that was found sound before."""
+    """Return a frame that was found sound before."""
     sound = framing.sound(data, at, position=position)
     if sound is None:
         offset = segment.offset(position)
@@ -64,12 +64,12 @@ def replay(
     start: int,
     end: int,
 ) -> Iterator[Replayed]:
-    """Each record from ``start`` up to ``end``, read piece by piece.
+    """Yield each record from ``start`` up to ``end``, read piece by piece.
 
     For a reader in another thread than the owner's, who goes on appending meanwhile.
 
     Args:
-        table: Gives the bases of the segments and the segments as they are now.
+        table: Returns the current bases of the segments and the segments.
         start, end: Where frames begin; everything between is durable, and its segments are kept.
 
     Raises:
@@ -77,7 +77,7 @@ def replay(
     """
     position = start
     while position < end:
-        # Each time anew: the owner may have begun a segment since.
+        # Read again each time: the owner may have begun a segment since.
         bases, segments = table()
         segment = segments[bisect_right(bases, position) - 1]
         stop = min(end, segment.end)

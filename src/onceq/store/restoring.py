@@ -1,12 +1,12 @@
-"""Putting a backup back: a store is built beside what is there, and takes its place in one step.
+"""Restore a backup: a store is built beside the existing one, and takes its place in one step.
 
 Everything is copied and compared with the manifest in a directory of its own inside the target.
-Of a backup nothing is believed but the contents of files that a store has: how far a restore has
-come is said by marks beside that directory, which no backup can bring. Only when the new store is
+Nothing of a backup is trusted but the contents of files that a store has: marks beside that
+directory, which no backup can bring, show how far a restore has come. Only when the new store is
 whole the old one, if there is one, moves aside, and the new one moves up: ``STORE``, without which
-nobody starts a queue manager, last of all. Nothing is ever deleted but copies of a backup. A
-restore that was interrupted while the old store moved aside is undone by the next one; one that was
-interrupted later is begun again.
+no queue manager starts, last of all. Nothing is ever deleted but copies of a backup. If a restore
+was interrupted while the old store moved aside, the next one undoes it; if it was interrupted
+later, it is begun again.
 
 Upholds: I22, I23 (a crash leaves the store that was there, or the new one, or none that starts).
 """
@@ -44,13 +44,13 @@ _REPLACED = re.compile(r"replaced[0-9A-Za-z-]{0,64}")
 
 
 def parts_of_store(files: Files, path: str) -> list[str]:
-    """Names of the files of a store in a directory, ``STORE`` first."""
+    """Return the names of the files of a store in a directory, ``STORE`` first."""
     found = [name for name in files.names(path) if _PART.fullmatch(name)]
     return sorted(found, key=lambda name: (name != STORE_FILE, name))
 
 
 def check_target(files: Files, path: str, backup: str, *, replace: bool) -> None:
-    """Whether a backup could be put back to a directory; changes nothing.
+    """Check that a backup could be restored to a directory; changes nothing.
 
     Raises:
         ConfigurationError: The directory is a backup itself, or lies in one.
@@ -71,7 +71,7 @@ def check_target(files: Files, path: str, backup: str, *, replace: bool) -> None
 
 
 class Target:
-    """The directory that a backup is put back to, locked for as long as this is open."""
+    """The target directory of a restore, locked for as long as this is open."""
 
     def __init__(self, files: Files, path: str, backup: str) -> None:
         """Lock it, and undo what an interrupted restore has left.
@@ -94,7 +94,8 @@ class Target:
             raise
 
     def close(self) -> None:
-        """Let the directory go; what was not installed is removed, as far as the disk lets us."""
+        """Unlock the directory; files that were not installed are removed, as far as the disk
+        lets us."""
         with contextlib.suppress(StorageFailure):
             self._undo()
         self._files.close(self._lock)
@@ -117,7 +118,7 @@ class Target:
             if files.exists(self._mark(MOVING)):
                 for name in parts_of_store(files, self.path):
                     files.unlink(os.path.join(self.path, name))
-                # Before the marks go: without them it would be somebody's store that lies here.
+                # Before the marks go: without them this would be a foreign store.
                 files.sync_directory(self.path)
             elif parts_of_store(files, aside := self._aside()):
                 *names, last = reversed(parts_of_store(files, aside))
@@ -129,7 +130,7 @@ class Target:
         return os.path.join(self.path, name)
 
     def _aside(self) -> str:
-        """Where the old store was moving; a directory that is not there if it was not."""
+        """Return where the old store was moving; a missing directory if it was not."""
         mark = self._mark(ASIDE)
         if not self._files.exists(mark):
             return mark
@@ -142,8 +143,8 @@ class Target:
         return os.path.join(self.path, name)
 
     def _clear(self) -> None:
-        """Remove what a restore leaves. The marks go first, and durably: what is left without them
-        is a directory of copies, whatever becomes of the store meanwhile."""
+        """Remove what a restore leaves. The marks go first, and durably: the rest is then a
+        directory of copies, independent of the store."""
         files = self._files
         names = (ASIDE, MOVING, ASIDE + ".new", MOVING + ".new")
         marks = [name for name in names if files.exists(self._mark(name))]
@@ -162,7 +163,7 @@ class Target:
     def stage(
         self, backup: str, manifest: Manifest, *, without: tuple[str, ...] = ()
     ) -> Iterator[int]:
-        """Copy a backup into the directory of the restore; yields the bytes of each piece.
+        """Copy a backup into the directory of the restore; yield the bytes of each piece.
 
         Args:
             without: Names of files that are not wanted.
@@ -192,13 +193,13 @@ class Target:
         files.sync_directory(self.staging)
 
     def rename(self, identity: bytes) -> None:
-        """Give what was staged another identity."""
+        """Give the staged store another identity."""
         who = identification.read_identification(self._files, self.staging)
         other = with_other(who, identity=identity)
         identification.write_identification(self._files, self.staging, other)
 
     def install(self, aside: str) -> str:
-        """Let what was staged take its place.
+        """Move the staged store to its place.
 
         Args:
             aside: Name of a new directory in the target, for the store that is there.

@@ -1,11 +1,11 @@
-"""Reading a log again: which frames are whole, where it ends, and whether anything is damaged.
+"""Read a log again: which frames are whole, where it ends, and whether anything is damaged.
 
-The good prefix is what was appended, from the checkpoint on. What is bad at its end is a torn tail
-if nobody was ever promised more. What was promised is the largest of: what the checkpoint covers,
-where the store was closed in order, and every ``synced`` that any sound frame mentions, before or
-behind the bad place. A record that was promised, and of which only packets are bad, stays: these
-packets are damage, and everything else goes on. One that was not promised is a torn tail as ever.
-Nothing is changed here; ``check`` looks with the same eyes as recovery.
+The good prefix is what was appended, from the checkpoint on. Bad data at its end is a torn tail if
+it was never promised. The promised part is the largest of: what the checkpoint covers, where the
+store was closed in order, and every ``synced`` that any sound frame mentions, before or behind the
+bad place. A promised record of which only packets are bad stays: these packets are damage, and
+everything else goes on. One that was not promised is a torn tail as ever. Nothing is changed here;
+``check`` uses the same functions as recovery.
 
 Upholds: I22, I23.
 """
@@ -39,12 +39,12 @@ _NAME = re.compile(r"log-([0-9a-f]{16})\.seg")
 
 
 def segment_name(base: int) -> str:
-    """File name of the segment that begins at a log position."""
+    """Return the file name of the segment that begins at a log position."""
     return f"log-{base:016x}.seg"
 
 
 def segment_header(store_id: bytes, base: int, size: int = 0) -> bytes:
-    """What a segment file begins with.
+    """Return the header of a segment file.
 
     Args:
         size: Of the file; 0: not said, as in format 1.
@@ -57,13 +57,15 @@ def segment_header(store_id: bytes, base: int, size: int = 0) -> bytes:
 
 
 def base_of_header(head: bytes, store_id: bytes) -> int | None:
-    """Which segment of this store a header says that it begins; None if it is no such header."""
+    """Return the base of this store's segment that a header begins; None if it is no such
+    header."""
     said = said_by_header(head, store_id)
     return None if said is None else said[0]
 
 
 def said_by_header(head: bytes, store_id: bytes) -> tuple[int, int] | None:
-    """Base and size of the segment file that a header begins; None if it is no such header."""
+    """Return base and size of the segment file that a header begins; None if it is no such
+    header."""
     if len(head) < SEGMENT_HEADER:
         return None
     _, version, _, base, size = _HEADER_2.unpack_from(head)
@@ -98,7 +100,7 @@ class Segment:
         self.shift = SEGMENT_HEADER - self.base
 
     def offset(self, position: int) -> int:
-        """Where in the file a log position lies."""
+        """Return the offset of a log position in the file."""
         return position + self.shift
 
 
@@ -133,11 +135,11 @@ class Loaded:
 
 
 def load(files: Files, path: str, known: Known, into: Loaded) -> None:
-    """Open all segments of a store; what was opened stands in ``into`` even after an error.
+    """Open all segments of a store; ``into`` has the opened ones even after an error.
 
-    A file whose header is not right was being made when the last process ended, and holds
-    nothing; unless it had been begun, records lie in it, or the checkpoint is behind it: then
-    its header is damaged. The same goes for one that is shorter than it says.
+    A file whose header is not right was being made when the last process ended, and holds nothing;
+    unless it had been begun, records lie in it, or the checkpoint is behind it: then its header is
+    damaged. The same goes for one that is shorter than it says.
 
     Raises:
         DamagedRecord: A segment that must be there is not, is cut short, or has a damaged header.
@@ -186,7 +188,7 @@ def _load_one(files: Files, whole: str, base: int, known: Known, into: Loaded) -
 
 
 def set_ends(segments: Sequence[Segment], covered: int, ends: dict[int, int]) -> None:
-    """Say where segments before the checkpoint end, for nobody will walk them.
+    """Set the ends of segments before the checkpoint, because nothing will walk them.
 
     Args:
         ends: What the checkpoint says, by base.
@@ -198,17 +200,17 @@ def set_ends(segments: Sequence[Segment], covered: int, ends: dict[int, int]) ->
 
 @dataclass(slots=True)
 class Found:
-    """What a scan has found.
+    """The result of a scan.
 
     Attributes:
         end: Where the good prefix ends.
-        synced: What was promised, as far as anything tells.
+        synced: What was promised, as far as anything shows.
         epoch: The newest epoch of anything; the next process takes a newer one.
         half_frame: A header for the place at the end is there, and may be used for a record yet.
         torn_bytes: How far unfinished frames of the last process reach behind the end.
         frames, frame_bytes: Whole frames from the checkpoint on, and their payloads.
-        damaged: Packets that are, in records that are there.
-        problem: What is damaged so that the store cannot be used; None if nothing is.
+        damaged: Damaged packets, in records that are there.
+        problem: Damage that makes the store unusable; None if there is none.
     """
 
     end: int
@@ -224,12 +226,12 @@ class Found:
 
     @property
     def clean(self) -> bool:
-        """Closed in order, and nothing written since."""
+        """Return True if it was closed in order, and nothing was written since."""
         return self.end == self.closed.end and self.torn_bytes == 0
 
     @property
     def epoch_wanted(self) -> int:
-        """Frames of an older epoch do not count here any more."""
+        """Return the epoch below which frames do not count here any more."""
         if self.end >= self.closed.end:
             return max(self.epoch, self.closed.epoch)
         return self.epoch
@@ -260,7 +262,7 @@ def frames(
     closed: Closed,
     promised: int = 0,
 ) -> Found:
-    """Walk the frames from the checkpoint on; sets ``end`` of each segment that it walks.
+    """Walk the frames from the checkpoint on; set ``end`` of each segment that it walks.
 
     Args:
         covered: Where the checkpoint ends, and so the walk begins.
@@ -272,7 +274,7 @@ def frames(
     doubtful = _walk_all(files, framing, segments, found)
     torn = [frame for frame in doubtful if frame.end > found.synced]
     if torn:
-        # Nobody was promised the first of them: there the log ends, whatever lies behind it.
+        # The first of them was not promised: there the log ends, with anything behind it.
         found = Found(covered, found.synced, epoch, closed)
         _walk_all(files, framing, segments, found, torn[0].position)
     found.epoch = found.epoch_wanted
@@ -285,7 +287,7 @@ def _walk_all(
     files: Files, framing: Framing, segments: Sequence[Segment], found: Found,
     stop: int | None = None,
 ) -> list[Frame]:  # fmt: skip
-    """Walk one segment after the other; returns the frames of which packets are bad.
+    """Walk one segment after the other; return the frames of which packets are bad.
 
     Args:
         stop: Here the good prefix ends.
@@ -309,14 +311,13 @@ def _walk(
     files: Files, framing: Framing, segment: Segment, found: Found, following: int | None,
     stop: int | None,
 ) -> list[Frame]:  # fmt: skip
-    """The sound frames of one segment, from where we are up to where the next one begins; returns
-    those of which packets are bad."""
+    """Walk the sound frames of one segment, from the present position up to the next segment;
+    return those of which packets are bad."""
     data = files.read(segment.file, 0, segment.size)
     doubtful: list[Frame] = []
     while found.end not in (following, stop):
         sound = framing.sound(data, segment.offset(found.end), position=found.end)
-        # A whole frame of an older epoch was cut by a start: what the log holds now was written
-        # around it.
+        # A whole frame of an older epoch was cut by a start: the present log was written around it.
         if sound is None or sound.frame.epoch < found.epoch_wanted:
             break
         frame = sound.frame
@@ -341,11 +342,11 @@ def _walk(
 def _behind(
     files: Files, framing: Framing, segments: Sequence[Segment], found: Found, place: int
 ) -> None:
-    """Sound frames behind a bad place: what they say tells damage from a torn tail.
+    """Collect sound frames behind a bad place: they tell damage from a torn tail.
 
-    Frames of earlier epochs may lie there since long ago; they are no torn tail, but what they
-    say was durable was so. Of half frames only the epoch is of interest: the next process must
-    have a newer one. A stored epoch that is out of all bounds is noise.
+    Frames of earlier epochs may be there since long ago; they are no torn tail, but what they call
+    durable was so. Of half frames only the epoch is of interest: the next process must have a newer
+    one. A stored epoch that is out of all bounds is noise.
     """
     wanted = found.epoch_wanted
     reach = found.end
@@ -371,7 +372,7 @@ def _behind(
 
 
 def _problem(files: Files, framing: Framing, segments: Sequence[Segment], found: Found) -> Problem:
-    """Damage at the end of the good prefix, in words."""
+    """Describe damage at the end of the good prefix."""
     meaning = (
         f"the log is whole only up to position {found.end}, but everything up to {found.synced} "
         f"was durable{CURES}"
@@ -380,7 +381,7 @@ def _problem(files: Files, framing: Framing, segments: Sequence[Segment], found:
     for segment in reversed(segments):
         if segment.base <= found.end < segment.limit:
             place = segment.offset(found.end)
-            # The next record may also have stood in a segment of its own.
+            # The next record may also have been in a segment of its own.
             last = segment is segments[-1] and segment.base < found.end
             other = f", or {missing} is missing" if last else ""
             known = _known(files, framing, segment, found.end)
@@ -390,7 +391,7 @@ def _problem(files: Files, framing: Framing, segments: Sequence[Segment], found:
 
 
 def _known(files: Files, framing: Framing, segment: Segment, position: int) -> str:
-    """What can be said of the record at a place where no sound one stands."""
+    """Describe what is known of the record at a place without a sound one."""
     data = files.read(segment.file, 0, segment.size)
     at = segment.offset(position)
     frame = framing.head(data, at, position=position)

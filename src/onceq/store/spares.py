@@ -1,10 +1,10 @@
-"""File descriptors that the store never loses to anybody else.
+"""File descriptors that the store never loses to other users of the process.
 
-A process may have only so many files open. Connections are counted (``service/admission.py``), but
-a queue manager inside an application shares its process with whatever the application opens. So a
-few descriptors are held ready: if there is none left when the store needs one, a spare is given up
-for it, and taken back as soon as there is room. What the store does with a disk that works never
-fails because others have opened too much.
+A process may have only a limited number of files open. Connections are counted
+(``service/admission.py``), but a queue manager inside an application shares its process with all
+files that the application opens. So a few descriptors are held ready: if there is none left when
+the store needs one, a spare is given up for it, and taken back as soon as there is room. On a
+working disk the store never fails because others have opened too much.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from onceq.model.limits import SPARE_DESCRIPTORS
 
 T = TypeVar("T")
 SHORT: Final = frozenset((errno.EMFILE, errno.ENFILE))
-"""What the system says when there are no descriptors left."""
+"""The system's errors when there are no descriptors left."""
 
 
 class Spares:
@@ -37,7 +37,7 @@ class Spares:
         return len(self._held)
 
     def refill(self) -> bool:
-        """Hold as many as are wanted again; False if the system has none to give."""
+        """Hold the wanted number again; return False if the system has none to give."""
         with self._lock, contextlib.suppress(OSError):
             while len(self._held) < self._wanted:
                 self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
@@ -45,16 +45,17 @@ class Spares:
         return not self._given
 
     def call_when_short(self, listener: Callable[[], None]) -> None:
-        """Let somebody know, in whatever thread, each time that a spare had to be given up."""
+        """Register a listener, which is called, in any thread, each time that a spare was given
+        up."""
         self._listeners.append(listener)
 
     def forget(self, listener: Callable[[], None]) -> None:
-        """It need not be told any more."""
+        """Remove a listener."""
         with contextlib.suppress(ValueError):
             self._listeners.remove(listener)
 
     def use(self, work: Callable[[], T]) -> T:
-        """Do something that needs a descriptor; a spare is given up for it if there is no other."""
+        """Run work that needs a descriptor; a spare is given up for it if there is no other."""
         while True:
             try:
                 done = work()
@@ -78,4 +79,4 @@ class Spares:
 
 
 SPARES: Final = Spares()
-"""Those of this process, for all its queue managers. They are taken by the first that starts."""
+"""The spares of this process, for all its queue managers. The first that starts takes them."""

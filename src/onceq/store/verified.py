@@ -1,11 +1,11 @@
-"""Reading the log so that nothing is handed out that was not written.
+"""Read the log so that nothing is handed out that was not written.
 
-Every read of a file of the log goes through here, and is held against checksums: those of the
+Every read of a file of the log goes through here, and is compared with checksums: those of the
 blocks that it touches (``framing``), or all of a record where it is small or was written in format
 1. A large record of format 1 is read whole once, and remembered as verified.
 
-To find the frame that an address lies in, the headers of its segment are walked once, from a few
-remembered places on; a header that is damaged itself makes a gap up to the next whole frame.
+To find the frame of an address, the headers of its segment are walked once, from a few remembered
+places on; a damaged header makes a gap up to the next whole frame.
 
 Upholds: I23. ``read`` and ``look`` may be called from any thread.
 """
@@ -29,16 +29,16 @@ from onceq.store.scan import SEGMENT_HEADER, Segment
 MAPS_MAX: Final = 256
 """Segments of which the places of frames are remembered."""
 STEP_BYTES: Final = 4096
-"""Of frames that lie nearer to each other than this, one is remembered."""
+"""Distance of remembered frames: of nearer ones, one is remembered."""
 WALK_BYTES: Final = 8192
-"""Read at once when headers are walked."""
+"""Bytes read at once when headers are walked."""
 TABLES_MAX: Final = 64
 """Large frames of which the checksums are remembered."""
 AHEAD_BYTES: Final = 512 << 10
-"""Read and verified at once where small parts of a large frame are read one behind the other."""
+"""Bytes read and verified at once where small parts of a large frame are read in sequence."""
 PASSED_OVER: Final = 512
-"""Bytes that may lie between small parts that are read one behind the other: the front of a packet
-of which only the rest is read."""
+"""Bytes that may lie between small parts that are read in sequence: the front of a packet of
+which only the rest is read."""
 WRONG: Final = "what stands there is not what was written"
 CUT_SHORT: Final = "the file was cut short"
 WHOLE_MAX: Final = 4096
@@ -46,7 +46,7 @@ WHOLE_MAX: Final = 4096
 
 
 _Read = tuple[int, Buffer]
-"""Address and bytes of what was read and verified."""
+"""Address and bytes of a verified read."""
 NOTHING: Final[_Read] = (-1 << 62, b"")
 """Far before the log, so that nothing follows it."""
 
@@ -57,18 +57,18 @@ def _follows(one: _Read, address: int) -> bool:
 
 @dataclass(slots=True)
 class _Map:
-    """Where frames of a segment begin: every few kilobytes one; and where headers are damaged,
+    """Where frames of a segment begin, one every few kilobytes; and where headers are damaged,
     with the place of the next whole frame."""
 
     places: array[int]
     gaps: dict[int, int] = field(default_factory=dict)
     found: Frame | None = None
-    """The last frame that was asked for: most reads go on in it."""
+    """The frame of the last read: most reads go on in it."""
 
 
 @dataclass(slots=True)
 class Looked:
-    """What was found in a part of a segment.
+    """The result of verifying a part of a segment.
 
     Attributes:
         position: Where the next frame begins.
@@ -82,7 +82,7 @@ class Looked:
 
 
 class VerifiedLog:
-    """See the module."""
+    """Verified reads of one log."""
 
     def __init__(self, files: Files, framing: Framing) -> None:
         self._files = files
@@ -91,13 +91,13 @@ class VerifiedLog:
         self._tables: OrderedDict[int, Table] = OrderedDict()
         self._whole: OrderedDict[int, Frame] = OrderedDict()
         self._last: tuple[_Read, _Read] = (NOTHING, NOTHING)
-        """What was read and verified last of frames with blocks, the newest first, each not much
-        larger than AHEAD_BYTES. Two, because packets in two parts (``InTwoParts``) are read in two
+        """The last verified reads of frames with blocks, the newest first, each not much larger
+        than AHEAD_BYTES. Two, because packets in two parts (``InTwoParts``) are read in two
         places in turn."""
         self._lock = threading.Lock()
 
     def read(self, segment: Segment, address: int, size: int) -> Buffer:
-        """Bytes of a record, as they were written.
+        """Return bytes of a record that are what was written.
 
         Raises:
             DamagedRecord: They are not, or cannot be read; ``pieces`` says which.
@@ -142,7 +142,7 @@ class VerifiedLog:
         return whole[address - start : address - start + size]
 
     def forget(self, base: int, end: int) -> None:
-        """A segment is given back: what is remembered of it means nothing any more."""
+        """Forget a segment that is given back."""
         with self._lock:
             self._maps.pop(base, None)
             newest, older = (NOTHING if base <= one[0] < end else one for one in self._last)
@@ -154,8 +154,8 @@ class VerifiedLog:
     # ---- one read -----------------------------------------------------------------------------
 
     def _read_ahead(self, segment: Segment, frame: Frame, blocks: range) -> bytes:
-        """Blocks of which only the first are asked for, as far as the frame has them; nothing if
-        any of them is not right: then it counts which are asked for."""
+        """Read blocks of which only the first are requested, as far as the frame has them; return
+        nothing if any is wrong: then the caller reads the requested ones alone."""
         some = range(blocks.start, min(blocks.stop, frame.blocks))
         start, (last, size) = _block(frame, some.start)[0], _block(frame, some[-1])
         try:
@@ -168,14 +168,14 @@ class VerifiedLog:
     def _read_blocks(
         self, segment: Segment, frame: Frame, blocks: range
     ) -> tuple[bytes, list[int]]:
-        """Some blocks, and which of them are not right or cannot be read."""
+        """Read some blocks, and return which of them are wrong or cannot be read."""
         start, (last, size) = _block(frame, blocks.start)[0], _block(frame, blocks[-1])
         table = self._table(segment, frame)
         try:
             data = self._files.read(segment.file, segment.offset(start), last + size - start)
             return data, self._wrong(data, table, frame, blocks)
         except StorageFailure:
-            # One unreadable sector fails the whole read: only single reads tell which blocks it
+            # One unreadable sector fails the whole read: only single reads show which blocks it
             # costs.
             return b"", self._one_by_one(segment, frame, table, blocks)
 
@@ -183,7 +183,7 @@ class VerifiedLog:
         return self._framing.wrong_blocks(data, table, frame, blocks)
 
     def _one_by_one(self, segment: Segment, frame: Frame, table: Table, blocks: range) -> list[int]:
-        """Which blocks cannot be read, or are not what was written."""
+        """Return the blocks that cannot be read, or are not what was written."""
         return [at for at in blocks if not self._good(segment, frame, table, at)]
 
     def _good(self, segment: Segment, frame: Frame, table: Table, at: int) -> bool:
@@ -213,7 +213,7 @@ class VerifiedLog:
         return table
 
     def _plain(self, segment: Segment, frame: Frame, address: int, size: int) -> Buffer:
-        """Of a record that is verified as a whole."""
+        """Read from a record that is verified as a whole."""
         offset = segment.offset(frame.position)
         wanted = frame.end - frame.position if frame.blocks else FRAME_HEADER + frame.size
         try:
@@ -244,7 +244,7 @@ class VerifiedLog:
     # ---- finding frames -------------------------------------------------------------------------
 
     def _frame(self, segment: Segment, address: int) -> Frame:
-        """The frame that an address lies in, as its header says."""
+        """Return the frame of an address, according to its header."""
         with self._lock:
             # The lock is held while headers are read: two walks at once would add the same places
             # twice.
@@ -303,7 +303,7 @@ class VerifiedLog:
         return self._framing.parse(data, 0, position=frame.position) is not None
 
     def _gap(self, segment: Segment, known: _Map, position: int) -> int:
-        """Where the next whole frame begins behind a header that is damaged."""
+        """Return where the next whole frame begins behind a header that is damaged."""
         end = known.gaps.get(position)
         if end is None:
             end = known.gaps[position] = self._next_whole(segment, position)
@@ -316,8 +316,8 @@ class VerifiedLog:
         return buried.frames[0].position if buried.frames else max(segment.end, position + 1)
 
     def _lies(self, segment: Segment, frame: Frame) -> bool:
-        """Whether a frame that is not whole says that it reaches over the one behind it: then its
-        header is damaged, and counts for nothing from now on."""
+        """Return True if a frame that is not whole claims to reach over the one behind it: then
+        its header is damaged, and counts for nothing from now on."""
         try:
             following = self._next_whole(segment, frame.position)
         except StorageFailure:
@@ -337,10 +337,10 @@ class VerifiedLog:
     # ---- looking through everything -------------------------------------------------------------
 
     def look(self, segment: Segment, position: int, end: int, most: int) -> Looked:
-        """Verify frames from one on, up to a position or until so many bytes were read.
+        """Verify frames from one on, up to a position or until ``most`` bytes were read.
 
         Args:
-            position: Where a frame begins; what lies there and before ``end`` is durable.
+            position: Where a frame begins; everything from there to ``end`` is durable.
         """
         looked = Looked(position)
         while looked.position < min(end, position + most):
@@ -366,7 +366,7 @@ class VerifiedLog:
         return known is not None and frame.position in known.gaps
 
     def _look_at(self, segment: Segment, frame: Frame) -> list[tuple[int, int]]:
-        """Damaged places of one frame."""
+        """Return the damaged places of one frame."""
         try:
             offset = segment.offset(frame.position)
             data = self._files.read(segment.file, offset, frame.end - frame.position)
@@ -384,18 +384,18 @@ class VerifiedLog:
         with memoryview(data) as view:
             wrong = self._framing.damaged(view, frame)
             head = table_of(view[frame.table - frame.position :], frame).head
-        # With no block wrong only header, head or table are: what they say of the blocks still
-        # holds, and what the head says is in the checkpoint.
+        # With no block wrong only header, head or table are: the checksums of the blocks still
+        # hold, and the content of the head is in the checkpoint.
         return [block_place(frame, at, head) for at in wrong] or [(frame.position, FRAME_HEADER)]
 
 
 def _block_of(frame: Frame, address: int) -> int:
-    """Index of the block that an address lies in."""
+    """Return the index of the block of an address."""
     return (address - frame.payload) // frame.block_bytes
 
 
 def _block(frame: Frame, at: int) -> tuple[int, int]:
-    """Address and size of a block, with what of the head lies in it."""
+    """Return address and size of a block, including its part of the head."""
     return block_place(frame, at)
 
 
@@ -408,6 +408,6 @@ def _piece(segment: Segment, address: int, size: int) -> DamagedPiece:
 
 
 def _damaged(segment: Segment, places: list[tuple[int, int]], reason: str = WRONG) -> DamagedRecord:
-    """An error that names file and byte of what is damaged."""
+    """Return an error that names file and byte of the damage."""
     pieces = tuple(_piece(segment, *place) for place in places)
     return DamagedRecord(f"{segment.path} is damaged at byte {pieces[0].offset}: {reason}", pieces)

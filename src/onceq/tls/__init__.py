@@ -1,2 +1,2 @@
-"""Who is at the other end, proven by certificates: TLS, identities in certificates, and how two
-queue managers come to trust each other (``invites.py``)."""
+"""TLS with certificates that prove the identity of the other end: identities in certificates,
+and how two queue managers come to trust each other (``invites.py``)."""

@@ -1,9 +1,9 @@
 """Acts of administration that commands do to files, and that belong into the audit trail.
 
-The trail stands in the store, which is the running queue manager's. So a command leaves its act
-beside the files, in ``tls/acts/``, before it does anything; the queue manager takes it into the
-trail at its next look or start, and removes the file when it stands there for good. A crash between
-the two notes an act twice, never none.
+The trail is in the store, which belongs to the running queue manager. So a command leaves its act
+beside the files, in ``tls/acts/``, before it does anything. The queue manager takes it into the
+trail at its next check or start, and removes the file when the act is durable in the trail. A crash
+between the two notes an act twice, never none.
 
 Upholds: I28 (who did something is known).
 """
@@ -25,12 +25,12 @@ FOLDER: Final = "acts"
 _FILE: Final = re.compile(r"[0-9]{1,16}-[0-9a-f]{16}\.json")
 _TEXT_CHARS_MAX: Final = 300
 ACTS_AT_ONCE: Final = 1_000
-"""So many are taken in one look."""
+"""Acts taken in one check."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeftAct:
-    """What somebody has done.
+    """An act that a command has left.
 
     Attributes:
         file: Where it waits.
@@ -63,13 +63,13 @@ def leave(own: str, what: str, about: str, now_s: int) -> None:
 
 
 def forget(file: str) -> None:
-    """An act stands in the trail, and waits no more."""
+    """Remove the file of an act that is durable in the trail."""
     with suppress(OSError):
         os.unlink(file)
 
 
 def left(own: str) -> list[LeftAct]:
-    """The acts that wait, the earliest first; those that cannot be read are left out."""
+    """Return the waiting acts, the earliest first; those that cannot be read are left out."""
     path = os.path.join(own, FOLDER)
     try:
         files = [os.path.join(path, name) for name in os.listdir(path) if _FILE.fullmatch(name)]

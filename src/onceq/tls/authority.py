@@ -1,8 +1,8 @@
 """A small authority: it signs the certificates of queue managers that trust each other.
 
-Made with ``cryptography`` (the extra ``tls``); nothing else of onceq needs it. Keys are elliptic
-(secp256r1), which every version of TLS takes and which cost little. An authority signs what it is
-asked for only as far as it was told: the GUID and the hosts that its caller has looked at.
+It needs ``cryptography`` (the extra ``tls``); nothing else of onceq does. Keys are elliptic
+(secp256r1): every version of TLS takes them, and they cost little. An authority signs only what its
+caller has checked: the GUID and the hosts.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ if TYPE_CHECKING:
     from cryptography import x509
 
 EARLIER_S: Final = 3_600
-"""A certificate is good from so long before it is made: clocks differ."""
+"""Seconds by which the validity of a certificate begins before it is made: clocks differ."""
 _NAME_CHARS_MAX: Final = 64
-"""Of a common name (X.520)."""
+"""Largest length of a common name (X.520)."""
 _HOSTS_MAX: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What somebody wants signed.
+    """A request for a signature.
 
     Attributes:
-        guid: The queue manager that he says he is; he has proven only that he has the key.
-        name: What he calls himself.
-        hosts: Names and addresses of hosts that he wants to be reached by.
+        guid: The queue manager that the sender claims to be; it has proven only that it has the
+            key.
+        name: The name that the sender claims.
+        hosts: Names and addresses of hosts by which the sender wants to be reached.
     """
 
     guid: bytes
@@ -47,7 +48,7 @@ class Request:
 
 
 def available() -> bool:
-    """Whether the library is there."""
+    """Return True if the library is installed."""
     try:
         import cryptography  # noqa: F401
     except ImportError:
@@ -56,7 +57,7 @@ def available() -> bool:
 
 
 def need() -> None:
-    """Raises ConfigurationError if the library is not there."""
+    """Raise ConfigurationError if the library is not installed."""
     if not available():
         raise ConfigurationError(
             "making certificates needs the library cryptography: pip install 'onceq[tls]'; "
@@ -65,7 +66,7 @@ def need() -> None:
 
 
 def make_authority(name: str, now_s: int) -> tuple[bytes, bytes]:
-    """A new authority: certificate and private key, PEM."""
+    """Return a new authority: certificate and private key, PEM."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
 
@@ -82,15 +83,15 @@ def make_authority(name: str, now_s: int) -> tuple[bytes, bytes]:
 
 
 def make_key() -> bytes:
-    """A new private key, PEM."""
+    """Return a new private key, PEM."""
     return _key_pem(_new_key())
 
 
 def make_request(key: bytes, guid: bytes, name: str, hosts: Sequence[str]) -> bytes:
-    """A request to sign for a private key: PEM.
+    """Return a request to sign for a private key, PEM.
 
     Raises:
-        ConfigurationError: The key is none, or a host's name cannot stand in a certificate.
+        ConfigurationError: The key is none, or a certificate cannot contain a host's name.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
@@ -109,7 +110,7 @@ def make_request(key: bytes, guid: bytes, name: str, hosts: Sequence[str]) -> by
 
 
 def read_request(data: bytes) -> Request:
-    """What somebody wants signed; raises AccessDenied for what no authority of ours signs."""
+    """Read a request; raises AccessDenied for what no authority of ours signs."""
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import NameOID
@@ -138,7 +139,7 @@ class Made:
     """A certificate that was signed.
 
     Attributes:
-        pem: It.
+        pem: The certificate.
         serial: Its number, in hexadecimal as the standard library shows it.
         ends_s: Until when it is good, seconds since 1970.
     """
@@ -149,14 +150,14 @@ class Made:
 
 
 def sign(asked: Request, authority: bytes, key: bytes, now_s: int, *, since_s: int = 0) -> Made:
-    """Sign what is asked for.
+    """Sign a request.
 
     Args:
-        since_s: It must not be good from before, seconds since 1970: certificates from before that
-            do not count (``removed.py``).
+        since_s: Earliest beginning of its validity, seconds since 1970: certificates from before
+            that do not count (``removed.py``).
 
     Raises:
-        ConfigurationError: The authority cannot sign: its files are none, or its time is over.
+        ConfigurationError: The authority cannot sign: its files are none, or it has expired.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
@@ -203,7 +204,8 @@ def sign(asked: Request, authority: bytes, key: bytes, now_s: int, *, since_s: i
 
 
 def fingerprint(certificate: bytes) -> bytes:
-    """SHA-256 of a certificate, PEM, as ``openssl x509 -fingerprint -sha256`` shows it."""
+    """Return the SHA-256 of a certificate, PEM, as ``openssl x509 -fingerprint -sha256`` shows
+    it."""
     import ssl
 
     try:

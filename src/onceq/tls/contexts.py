@@ -1,14 +1,14 @@
-"""TLS as onceq speaks it: version 1.3, 1.2 only where that is asked for, and a protocol by name.
+"""TLS as onceq speaks it: version 1.3, 1.2 only where the configuration asks for it, and a protocol
+by name.
 
-Between queue managers both sides have a certificate that an authority of the other one has signed;
-which queue manager that is stands in it (``identity.py``). Names of hosts are not compared
-here: for which names it may answer, ``model/identification.py`` says.
-A context is never changed: other files are other contexts, for connections from then on.
-Between a queue manager and an application the server's certificate must be for the host that was
-asked for, and the application may have one, too.
+Between queue managers each side has a certificate that an authority of the other one has signed.
+The certificate names its queue manager (``identity.py``). Names of hosts are not compared here:
+``model/identification.py`` says for which names it may answer. A context is never changed: other
+files are other contexts, for connections from then on. Between a queue manager and an application
+the server's certificate must be for the requested host, and the application may have one, too.
 
-What is spoken inside is agreed on in the handshake (ALPN), so that bytes of one protocol never
-reach the parser of another.
+The handshake agrees on the inner protocol (ALPN), so that bytes of one protocol never reach the
+parser of another.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from onceq.tls.handshakes import Guarded
 PEERS: Final = "onceq/1"
 """Protocol between queue managers: MS-MQQB."""
 JOIN: Final = "onceq-join/1"
-"""Protocol by which a queue manager gets a certificate (``service/joining.py``)."""
+"""Protocol by which a queue manager gets a certificate (``joining.py``)."""
 APPLICATIONS: Final = "onceq-app/1"
 """Protocol between applications and queue managers."""
 VERSIONS: Final = {"1.3": ssl.TLSVersion.TLSv1_3, "1.2": ssl.TLSVersion.TLSv1_2}
-"""What may be the oldest version, as it is written in the configuration."""
+"""The choices for the oldest version, by their names in the configuration."""
 TIMES: Final = frozenset((9, 10))
-"""How OpenSSL's check ends when it is not the time of a certificate (X509_V_ERR_CERT_NOT_YET_VALID,
+"""Error codes of OpenSSL for a certificate outside its time (X509_V_ERR_CERT_NOT_YET_VALID,
 _HAS_EXPIRED)."""
 OTHER_NAMES: Final = frozenset((62, 64))
-"""The same when it is for other names or addresses (X509_V_ERR_HOSTNAME_MISMATCH, _IP_ADDRESS_)."""
+"""Error codes for other names or addresses (X509_V_ERR_HOSTNAME_MISMATCH, _IP_ADDRESS_)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where what proves an identity is, and whom it trusts.
+    """Files that prove an identity, and name the trusted authorities.
 
     Attributes:
         certificate: File with the own certificate, then those between it and its authority; PEM.
@@ -57,13 +57,13 @@ class Files:
 def server_context(
     files: Files, *, peers: bool, alpn: Sequence[str] = (), certificates: bool | None = None
 ) -> ssl.SSLContext:
-    """For whoever takes connections.
+    """Return a context for accepting connections.
 
     Args:
         peers: Whether queue managers connect, which must have a certificate; applications may.
-        alpn: The protocols that are spoken; (): the one that ``peers`` says.
-        certificates: Whether whoever connects must have a certificate, if ``peers`` does not say
-            it. One that is shown is checked in any case.
+        alpn: The protocols that are spoken; (): the one that follows from ``peers``.
+        certificates: Whether clients must have a certificate, if ``peers`` does not demand it. A
+            certificate that is shown is checked in any case.
 
     Raises:
         ConfigurationError, AccessDenied: A file cannot be used; it is named.
@@ -71,7 +71,7 @@ def server_context(
     context = Guarded(ssl.PROTOCOL_TLS_SERVER)
     must = peers if certificates is None else certificates
     context.verify_mode = ssl.CERT_REQUIRED if must else ssl.CERT_OPTIONAL
-    # No session of before is taken up again: its certificate may not be good any more.
+    # No earlier session is resumed: its certificate may not be good any more.
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0
     context.minimum_version = version(files.minimum)
@@ -90,16 +90,17 @@ def client_context(
     peers: bool = False,
     alpn: str = "",
 ) -> ssl.SSLContext:
-    """For whoever connects: the server must show a certificate of one of these authorities.
+    """Return a context for connecting: the server must show a certificate of one of these
+    authorities.
 
     Args:
         authorities: File with their certificates; "": those that the system trusts.
         certificate: File with the own certificate; "": none is shown.
-        key: File with its private key; "": it stands in the same file.
+        key: File with its private key; "": it is in the same file.
         minimum: The oldest version of TLS that is spoken.
-        peers: Whether this is between queue managers: then the GUID in the certificate says who
-            the other side is (the caller compares it), and not the name of the host.
-        alpn: The protocol that is spoken; "": the one that ``peers`` says.
+        peers: Whether this is between queue managers: then the GUID in the certificate identifies
+            the other side (the caller compares it), and not the name of the host.
+        alpn: The protocol that is spoken; "": the one that follows from ``peers``.
 
     Raises:
         ConfigurationError, AccessDenied: A file cannot be used; it is named.
@@ -118,13 +119,13 @@ def client_context(
 
 
 def unbelieved(error: ssl.SSLCertVerificationError) -> str:
-    """Why a certificate is not believed, for people."""
+    """Describe for people why a certificate is not trusted."""
     clocks = " (or a clock is wrong, here or there)" if error.verify_code in TIMES else ""
     return f"{error.verify_message}{clocks}"
 
 
 def version(text: str) -> ssl.TLSVersion:
-    """A version of TLS as it is written in the configuration; raises ConfigurationError."""
+    """Return a version of TLS by its name in the configuration; raises ConfigurationError."""
     if text not in VERSIONS:
         raise ConfigurationError(f"TLS {text!r} is not spoken here; it is {' or '.join(VERSIONS)}")
     return VERSIONS[text]
@@ -134,7 +135,7 @@ def show(context: ssl.SSLContext, certificate: str, key: str) -> None:
     """Let a context show a certificate.
 
     Args:
-        certificate, key: Files; without a key it stands in the first one.
+        certificate, key: Files; without a key it is in the first one.
 
     Raises:
         ConfigurationError, AccessDenied: One cannot be used; it is named.
@@ -151,7 +152,7 @@ def show(context: ssl.SSLContext, certificate: str, key: str) -> None:
 
 
 def trust(context: ssl.SSLContext, authorities: str) -> None:
-    """Let a context believe what the authorities in a file have signed.
+    """Let a context trust what the authorities in a file have signed.
 
     Raises:
         ConfigurationError, AccessDenied: It cannot be used; it is named.
@@ -166,14 +167,15 @@ def trust(context: ssl.SSLContext, authorities: str) -> None:
 
 
 def _no_password() -> str:
-    """Else the library asks for it at the terminal, and a daemon waits there for ever."""
+    """Refuse to give a password: the library would ask at the terminal, and a daemon would hang
+    there."""
     raise ValueError(
         "it is encrypted; onceq needs a key without a password, in a file of mode 0600"
     )
 
 
 def _readable(name: str, what: str) -> None:
-    """The library does not say which file it is, so each is looked at before."""
+    """Check that a file can be read, because the library does not name the file in its errors."""
     try:
         with open(name, "rb"):
             pass
@@ -186,7 +188,7 @@ def _readable(name: str, what: str) -> None:
 
 
 def told(error: Exception) -> str:
-    """What a library says of files, in few words."""
+    """Describe an error of the library about files in few words."""
     if isinstance(error, ssl.SSLError):
         reason = (error.reason or str(error)).replace("_", " ").lower()
         return {"no start line": "there is no such thing in it", "": str(error)}.get(reason, reason)

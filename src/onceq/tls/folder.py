@@ -1,4 +1,4 @@
-"""What lies in ``tls/`` of a data directory: the identity of its queue manager, and whom it trusts.
+"""The files in ``tls/`` of a data directory: the identity of its queue manager, and whom it trusts.
 
 The certificate is written last, and a file is replaced whole: without ``certificate.pem`` there is
 no identity, and with it there is all of it. Only its owner may read the folder.
@@ -25,30 +25,30 @@ AUTHORITY: Final = "authority.pem"
 AUTHORITY_KEY: Final = "authority-key.pem"
 NEXT: Final = "authority-next.pem"
 NEXT_KEY: Final = "authority-next-key.pem"
-"""The authority that will take its place; members already believe it."""
+"""Key of the authority that will replace ours; members already trust it."""
 OLD: Final = "authority-old.pem"
-"""The one whose place it has taken; members still believe it."""
+"""The authority that ours has replaced; members still trust it."""
 ISSUED: Final = "issued.json"
-"""What that authority has signed."""
+"""The certificates that our authority has signed."""
 JOINED: Final = "joined.json"
-"""Whose authority signed the certificate, where it is another queue manager's."""
+"""The foreign authority that signed the certificate, where another queue manager's did."""
 INVITES: Final = "invites"
 
 
 def folder_of(path: str) -> str:
-    """The folder of a data directory."""
+    """Return the ``tls/`` folder of a data directory."""
     return os.path.join(path, FOLDER)
 
 
 def files_of(
     path: str, *, certificate: str = "", key: str = "", authorities: str = "", minimum: str = ""
 ) -> Files | None:
-    """The files that prove who a queue manager is; None if there are none.
+    """Return the files that prove a queue manager's identity; None if there are none.
 
     Args:
         path: Its data directory; "": it has none.
-        certificate, key, authorities, minimum: As the configuration has them, where it has: names
-            of files, those without a leading slash from the data directory on.
+        certificate, key, authorities, minimum: From the configuration, if given: names of files,
+            those without a leading slash relative to the data directory.
 
     Raises:
         ConfigurationError, AccessDenied: They cannot be used; they are named.
@@ -67,9 +67,9 @@ def files_of(
 
 
 def files_in(path: str) -> Files | None:
-    """The files that prove who a queue manager is, as its directory and ``onceq.toml`` say.
+    """Return the files that prove a queue manager's identity, by its directory and ``onceq.toml``.
 
-    For who is not this queue manager, and takes of its configuration nothing else.
+    For other programs than this queue manager, which take nothing else from its configuration.
 
     Raises:
         ConfigurationError, AccessDenied: They cannot be used; they are named.
@@ -85,7 +85,7 @@ def files_in(path: str) -> Files | None:
 
 
 def configured(path: str) -> dict[str, object]:
-    """What ``onceq.toml`` of a directory says, unchecked; nothing if it is not there.
+    """Return the content of a directory's ``onceq.toml``, unchecked; nothing if it is missing.
 
     Raises:
         ConfigurationError, AccessDenied: It cannot be read.
@@ -100,7 +100,7 @@ def configured(path: str) -> dict[str, object]:
 
 
 def write(name: str, data: bytes) -> None:
-    """Put a file that only its owner may read in the place of what is there, or of nothing.
+    """Write a file that only its owner may read, or replace it whole.
 
     Raises:
         AccessDenied, ConfigurationError: It cannot be written.
@@ -123,7 +123,7 @@ def write(name: str, data: bytes) -> None:
 
 
 def rename(own: str, name: str, to: str) -> None:
-    """Put a file of a folder in the place of another one; raises ConfigurationError."""
+    """Rename a file of a folder, in the place of another one; raises ConfigurationError."""
     try:
         os.replace(os.path.join(own, name), os.path.join(own, to))
         sync(own)
@@ -142,7 +142,7 @@ def remove(own: str, name: str) -> None:
 
 
 def sync(folder: str) -> None:
-    """Make what was renamed or removed in a folder durable; raises OSError."""
+    """Make renames and removals in a folder durable; raises OSError."""
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(number)
@@ -151,7 +151,7 @@ def sync(folder: str) -> None:
 
 
 def read(name: str) -> bytes:
-    """What a file says; raises ConfigurationError, AccessDenied."""
+    """Return the content of a file; raises ConfigurationError, AccessDenied."""
     try:
         with open(name, "rb") as file:
             return file.read()
@@ -162,18 +162,18 @@ def read(name: str) -> bytes:
 
 
 def read_key(name: str) -> bytes:
-    """The private key in a file that nobody else may read; raises ConfigurationError,
+    """Return the private key in a file that nobody else may read; raises ConfigurationError,
     AccessDenied."""
     _secret(name, allowed=0o700)
     return read(name)
 
 
 def _secret(key: str, *, allowed: int) -> None:
-    """A key that others can read proves nothing."""
+    """Refuse a key that others can read: it proves nothing."""
     try:
         mode = stat.S_IMODE(os.stat(key).st_mode)
     except OSError:
-        return  # whoever uses it says why it cannot be
+        return  # the code that uses it reports the error
     if mode & ~allowed & 0o077:
         raise ConfigurationError(
             f"others may read the private key {key} (mode {mode:o}): chmod 600 it; who has it can "

@@ -1,18 +1,18 @@
-"""The side that gives certificates: what it answers whoever comes with an invitation, or renews.
+"""The side that grants certificates: it answers clients that come with an invitation, or renew.
 
-The exchange is one line of JSON each way, inside TLS (ALPN ``onceq-join/1``). First, without a
-secret, for the certificate of the authority, which the other side compares with the fingerprint of
-its code; then, on a connection that it has checked with that, with the secret and a request to
-sign. Who shows a certificate of this authority may have another one for the same GUID without an
-invitation.
+The exchange is one line of JSON each way, inside TLS (ALPN ``onceq-join/1``). The first request,
+without a secret, is for the certificate of the authority, which the client compares with the
+fingerprint in its code. The second one, on a connection that it has checked with that, has the
+secret and a request to sign. A client with a certificate of this authority may get another one for
+the same GUID without an invitation.
 
-Who is invited gets an identity of its own, and nobody else's. Of the request the key and the GUID
-count, and nothing else: the names are those of the invitation (``members.py``), and a GUID that
-means something here already is signed only for the member that has it, or by an invitation that
-names it. What was signed stands in ``issued.json``.
+An invited member gets an identity of its own, and nobody else's. Only the key and the GUID of the
+request count: the names are those of the invitation (``members.py``). A GUID that means something
+here already is signed only for the member that has it, or by an invitation that names it. Signed
+certificates are listed in ``issued.json``.
 
-What goes wrong is told by one sentence, and a stranger learns nothing from it but that the code is
-not good. An invitation is used up by the certificate that is made with it, and by no refusal.
+A failure is answered by one sentence, and a stranger learns from it only that the code is not good.
+The certificate that is made with an invitation uses it up; a refusal does not.
 
 Upholds: I28.
 """
@@ -38,13 +38,13 @@ from onceq.tls.removed import HERE, Removal, gone, listed, parse, read_removed
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Who asks.
+    """The client that asks.
 
     Attributes:
         address: From where.
         guid: The queue manager that it has proven to be; NO_GUID: none.
         begins_s: From when its certificate is good, seconds since 1970.
-        authority: Fingerprint of the authority by which that was believed.
+        authority: Fingerprint of the authority by which that was trusted.
     """
 
     address: str
@@ -54,13 +54,13 @@ class Asking:
 
 
 SEEN_S: Final = 600
-"""When a member has asked last is written down so often, and not each time."""
+"""Interval at which a member's last request is written down, and not each time."""
 
 Note = Callable[..., None]
-"""Logs what became of it: ``result``, and values by name."""
+"""Logs the outcome: ``result``, and values by name."""
 Known = Callable[[bytes, str], str]
-"""What a GUID means at this queue manager already, to which something was invited by a name; "":
-nothing, or that it answers under that name."""
+"""Returns what a GUID means at this queue manager already, for a client that was invited by a
+name; "": nothing, or the GUID answers under that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,9 @@ class Signed:
     """A certificate was made.
 
     Attributes:
-        name: As ``onceq tls show`` calls whoever has it.
-        peer: His GUID, as text.
-        joined: By an invitation; else it takes the place of another one.
+        name: The name of its owner in ``onceq tls show``.
+        peer: The GUID of its owner, as text.
+        joined: By an invitation; else it replaces another one.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Signed:
 
 
 class Granting:
-    """One exchange, of whoever has connected to this queue manager."""
+    """One exchange with a client that has connected to this queue manager."""
 
     def __init__(
         self, own: str, guid: bytes, who: Asking, now_s: int, *, note: Note, known: Known
@@ -99,11 +99,11 @@ class Granting:
         self._heard = bytearray()
         self._over = False
         self.signed: Signed | None = None
-        """What was signed, if anything was; the answer must not be given before that stands in the
-        trail."""
+        """The signed certificate, if there is one; the answer must not be given before the trail
+        has it."""
 
     def data(self, data: bytes) -> bytes:
-        """Bytes have come; returns the answer once all are there, and b"" before."""
+        """Take bytes; return the answer once all are there, and b"" before."""
         if self._over:
             return b""
         self._heard += data
@@ -138,7 +138,7 @@ class Granting:
         if want != "certificate":
             raise AccessDenied("this is no request to join")
         request = authority.read_request(csr)
-        # What keeps it from signing is told before an invitation is used up.
+        # An obstacle to signing is reported before an invitation is used up.
         own = self._read(folder.AUTHORITY)
         key = folder.read_key(os.path.join(self._own, folder.AUTHORITY_KEY))
         name, hosts = self._admitted(request, secret)
@@ -166,11 +166,11 @@ class Granting:
         return "".join(lineage.here(self._own).values())
 
     def _news(self, more: dict[str, Removal], believes: tuple[str, ...]) -> dict[str, Any]:
-        """What a member is told that asks now and then: who was removed.
+        """Return the answer to a member that asks which members were removed.
 
         Args:
-            more: Removals that it knows of, and was not told just now: they were forgotten here.
-            believes: Fingerprints of the authorities that it believes.
+            more: Removals that it knows of, and did not just hear: they were forgotten here.
+            believes: Fingerprints of the authorities that it trusts.
         """
         member, removals = self._member(), read_removed(self._own, HERE)
         forgotten = [one for guid, one in more.items() if guid not in removals]
@@ -187,10 +187,10 @@ class Granting:
         return {"removed": listed(removals.values()), "authorities": self._lineage()}
 
     def _member(self) -> Member:
-        """Whoever shows a certificate of this authority; raises AccessDenied."""
+        """Return the member that shows a certificate of this authority; raises AccessDenied."""
         whose = guid_text(self._who.guid)
         member = read_members(self._own).get(whose)
-        # Another authority that is believed here could have signed for anybody's GUID.
+        # Another authority that is trusted here could have signed for anybody's GUID.
         if member is None or self._who.authority not in lineage.here(self._own):
             raise AccessDenied("this authority has not signed for this queue manager before")
         removal = read_removed(self._own, HERE).get(whose)
@@ -199,7 +199,7 @@ class Granting:
         return member
 
     def _admitted(self, request: authority.Request, secret: bytes) -> tuple[str, tuple[str, ...]]:
-        """For which name and which hosts a request may be signed; raises AccessDenied."""
+        """Return the name and the hosts for which a request may be signed; raises AccessDenied."""
         members = read_members(self._own)
         removals = read_removed(self._own, HERE)
         others = [one for one in members.values() if not gone(one, removals)]
@@ -221,7 +221,7 @@ class Granting:
         return whom.name, whom.hosts
 
     def _check(self, whom: Invited, whose: str, member: Member | None) -> None:
-        """Raises AccessDenied if a GUID is not for the one that is invited."""
+        """Raise AccessDenied if a GUID is not for the invited one."""
         if whose == guid_text(self._guid):
             raise AccessDenied(
                 f"{whose} is the queue manager that invites: this one is a copy of its data, and "

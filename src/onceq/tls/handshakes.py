@@ -1,11 +1,11 @@
-"""Handshakes that have a bound: what a stranger may say before it is known who he is.
+"""Handshakes with a bound: limit what a stranger may send before it is identified.
 
 TLS is set up before any of our own code sees a byte, and its library takes messages of more than
 100 KiB there. Here the bytes of a handshake are counted as they are used, towards the same bound as
-what comes behind it (HANDSHAKE_BYTES_MAX); its time is the event loop's matter.
+what comes behind it (HANDSHAKE_BYTES_MAX). The event loop bounds its time.
 
 A handshake that fails ends without a word, because the event loop does not send the alert that the
-library has written. So whoever comes with a wrong certificate hears what one hears who has none.
+library has written. So a client with a wrong certificate hears the same as one without any.
 
 Upholds: I24.
 """
@@ -29,10 +29,10 @@ class Handshake(ssl.SSLObject):
     heard = 0
     """Bytes that its handshake has used so far."""
     incoming: ssl.MemoryBIO
-    """Where they come from; what lies behind the handshake stays in there."""
+    """The source of these bytes; bytes behind the handshake stay in there."""
 
     def do_handshake(self) -> None:
-        """See ssl.SSLObject; raises SSLError when too much was used."""
+        """Do a step of the handshake; raises SSLError when too much was used."""
         before = self.incoming.pending
         try:
             super().do_handshake()
@@ -50,12 +50,12 @@ class Handshake(ssl.SSLObject):
 
 
 class Guarded(ssl.SSLContext):
-    """For whoever takes connections of strangers."""
+    """A context for accepting connections of strangers."""
 
     sslobject_class = Handshake
 
     def wrap_bio(self, incoming: ssl.MemoryBIO, *args: Any, **options: Any) -> ssl.SSLObject:
-        """See ssl.SSLContext."""
+        """Return a connection whose handshake is counted."""
         made = super().wrap_bio(incoming, *args, **options)
         assert isinstance(made, Handshake), "see sslobject_class"
         made.incoming = incoming
@@ -63,6 +63,6 @@ class Guarded(ssl.SSLContext):
 
 
 def heard(transport: asyncio.BaseTransport) -> int:
-    """Bytes that the handshake of a connection has used; 0 where there was none."""
+    """Return the bytes that the handshake of a connection has used; 0 where there was none."""
     found = transport.get_extra_info("ssl_object")
     return found.heard if isinstance(found, Handshake) else 0

@@ -1,11 +1,11 @@
-"""Who a certificate is for: the name that stands in it.
+"""Read from a certificate whom it is for.
 
 A queue manager's certificate names it by its GUID, as the URI ``urn:onceq:qm:<guid>`` among its
-alternative names; other such names are those of computers that it may answer for. A certificate
-of an application has no such URI, and is known by its common name.
+alternative names; other such names are those of computers that it may answer for. A certificate of
+an application has no such URI, and is known by its common name.
 
-What is read here was checked before: it is what ``getpeercert`` returns of a certificate that an
-authority of ours has signed, and is empty where none was checked.
+The input was checked before: it is what ``getpeercert`` returns of a certificate that an authority
+of ours has signed, and is empty where none was checked.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     import ssl
 
 URN: Final = "urn:onceq:qm:"
-"""Before the GUID of a queue manager."""
+"""Comes before the GUID of a queue manager."""
 _DER: Final = 2
 """``_ssl.ENCODING_DER``."""
 
 
 def urn_of(guid: bytes) -> str:
-    """The name of a queue manager in its certificate."""
+    """Return the name of a queue manager in its certificate."""
     return URN + guid_text(guid)
 
 
 def claims_of(certificate: Mapping[str, Any] | None) -> Claims | None:
-    """What a certificate says of whom it is for; None: none was checked.
+    """Return the identity in a certificate; None if none was checked.
 
     Args:
         certificate: As ``getpeercert()`` returns it.
@@ -42,8 +42,8 @@ def claims_of(certificate: Mapping[str, Any] | None) -> Claims | None:
 
 
 def hosts_of(certificate: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names, then addresses of computers in a certificate."""
-    import ipaddress  # commands that only look load neither this nor OpenSSL
+    """Return the names, then the addresses of computers in a certificate."""
+    import ipaddress  # commands that only query load neither this nor OpenSSL
 
     names = certificate.get("subjectAltName", ())
     hosts = [str(value) for kind, value in names if kind == "DNS"]
@@ -52,7 +52,8 @@ def hosts_of(certificate: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def guid_of(certificate: Mapping[str, Any] | None) -> bytes:
-    """The queue manager that a certificate is for; NO_GUID if it is for none, or for several.
+    """Return the queue manager that a certificate is for; NO_GUID if it is for none, or for
+    several.
 
     Args:
         certificate: As ``getpeercert()`` returns it.
@@ -71,8 +72,8 @@ def guid_of(certificate: Mapping[str, Any] | None) -> bytes:
 
 
 def authority_of(connection: ssl.SSLObject | ssl.SSLSocket) -> str:
-    """By which authority the certificate at the other side was believed: the fingerprint of that
-    (SHA-256, hexadecimal); "": none was shown."""
+    """Return the fingerprint (SHA-256, hexadecimal) of the authority by which the other side's
+    certificate was trusted; "" if none was shown."""
     import hashlib
 
     one: Any = connection
@@ -86,7 +87,7 @@ def authority_of(connection: ssl.SSLObject | ssl.SSLSocket) -> str:
 
 
 def name_of(certificate: Mapping[str, Any] | None) -> str:
-    """The common name of the one that a certificate is for; "" if it has none, or several."""
+    """Return the common name in a certificate; "" if it has none, or several."""
     names = [
         value
         for parts in (certificate or {}).get("subject", ())

@@ -1,12 +1,12 @@
 """Invitations: codes by which another queue manager gets a certificate, each once.
 
-A code says where the one that invites is, by which GUID and by which authority it is to be
-believed (the fingerprint of that), until when, and a secret. Whoever reads it can use it, so it is
-good for a short time and for one use. Of the secret only a hash is kept; 128 random bits need no
-salt and no slow hash.
+A code contains the address and the GUID of the inviting manager, the fingerprint of the authority
+by which it is to be trusted, an end of validity, and a secret. Anyone who reads it can use it, so
+it is good for a short time and for one use. Only a hash of the secret is kept; 128 random bits need
+no salt and no slow hash.
 
-A used invitation is renamed before anything is signed: of two that come at once one is refused,
-and after a crash between the two the code is used up, and another one has to be made.
+A used invitation is renamed before anything is signed: of two clients that come at once one is
+refused. After a crash between the two the code is used up, and another one has to be made.
 
 In the folder each invitation is a file, ``<hash>-<end>.open`` or ``.used``, with whom it is for.
 """
@@ -36,7 +36,7 @@ FINGERPRINT_BYTES: Final = 32
 _PREFIX: Final = "onceq1-"
 _HEAD: Final = struct.Struct(f">{GUID_BYTES}s{SECRET_BYTES}s{FINGERPRINT_BYTES}sI")
 _SUM_BYTES: Final = 4
-"""Of a checksum: a code that was copied with a mistake is no code, and not a wrong secret."""
+"""Size of a checksum: a code that was copied with a mistake is no code, and not a wrong secret."""
 _SHAPE: Final = re.compile(r"[\x21-\x7e]{3,255}")
 OPEN, USED = ".open", ".used"
 _FILE: Final = re.compile(r"([0-9a-f]{64})-([0-9]{1,12})(\.open|\.used)")
@@ -44,10 +44,10 @@ _FILE: Final = re.compile(r"([0-9a-f]{64})-([0-9]{1,12})(\.open|\.used)")
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What an invitation says.
+    """The content of an invitation.
 
     Attributes:
-        address: "host:port" of the one that invites.
+        address: "host:port" of the inviting manager.
         guid: Its GUID.
         fingerprint: SHA-256 of its authority's certificate.
         expires_s: Seconds since 1970.
@@ -66,12 +66,12 @@ class Code:
         return _PREFIX + base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
     def __repr__(self) -> str:
-        """Without the secret: it must not come into a log by an error."""
+        """Return it without the secret, which must not come into a log by an error."""
         return f"Code({self.address!r})"
 
     @classmethod
     def parse(cls, text: str) -> Code:
-        """Read what ``str`` gives; raises InvalidParameter."""
+        """Parse the text that ``str`` returns; raises InvalidParameter."""
         text = "".join(text.split())
         try:
             coded = text.removeprefix(_PREFIX)
@@ -97,7 +97,7 @@ class Invited:
 
     Attributes:
         name: The name that its certificate is for.
-        hosts: Names and addresses of hosts that stand there, too.
+        hosts: Names and addresses of hosts in it, too.
         guid: The only queue manager that may come with it, as text; "": any that is nobody else.
     """
 
@@ -110,7 +110,7 @@ class Invites:
     """The invitations of one queue manager: a folder in its ``tls/``."""
 
     def __init__(self, own: str) -> None:
-        """Look at a folder; nothing is made before ``make``.
+        """Use a folder; nothing is made before ``make``.
 
         Args:
             own: The ``tls/`` of a data directory.
@@ -118,7 +118,7 @@ class Invites:
         self._path = os.path.join(own, folder.INVITES)
 
     def open(self, now_s: int) -> list[int]:
-        """Until when each invitation is good that was not used yet.
+        """Return the end of each unused invitation that is still good.
 
         Raises:
             ConfigurationError, AccessDenied: The folder cannot be read; so ``expected``, ``take``.
@@ -130,12 +130,12 @@ class Invites:
         ]
 
     def expected(self, now_s: int) -> bool:
-        """Whether somebody may come with one whose time is not over; that it was used, he is
-        told."""
+        """Return True if an unexpired invitation exists; a client with a used one hears that it
+        was used."""
         return any(expires_s > now_s for _, expires_s, _ in self._found())
 
     def make(self, whom: Invited, secret: bytes, now_s: int, seconds: int) -> int:
-        """Note an invitation; returns until when it is good.
+        """Note an invitation; return until when it is good.
 
         Raises:
             ConfigurationError: It would be good too long, or there are too many.
@@ -163,11 +163,10 @@ class Invites:
     def take(
         self, secret: bytes, now_s: int, check: Callable[[Invited], None] = lambda whom: None
     ) -> Invited:
-        """Use an invitation up; returns whom it is for.
+        """Use an invitation up; return whom it is for.
 
         Args:
-            check: Raises AccessDenied if who has come with it is somebody else; then it is not
-                used up.
+            check: Raises AccessDenied if the client is not the invited one; then it is not used up.
 
         Raises:
             AccessDenied: It was used, has expired, or there is none with this secret.
@@ -196,7 +195,7 @@ class Invites:
         return whom
 
     def _found(self) -> list[tuple[str, int, str]]:
-        """Hash, end and state of each."""
+        """Return hash, end and state of each."""
         try:
             names = os.listdir(self._path)
         except FileNotFoundError:

@@ -1,9 +1,8 @@
-"""The side that gets a certificate: with an invitation, or in the place of the one that it has.
+"""The side that gets a certificate: with an invitation, or as a replacement of its own one.
 
-Blocking, with plain sockets: a command does it. The secret of an invitation leaves this computer
-only on a connection that was checked with the authority whose fingerprint stands in the code, and
-by a certificate for the GUID that stands there, too; so who answers in another one's place gets
-nothing.
+It is blocking, with plain sockets: a command does it. The secret of an invitation leaves this
+computer only on a connection that was checked with the authority whose fingerprint is in the code,
+and by a certificate for the GUID in the code. So an impostor at the address gets nothing.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from onceq.tls.removed import Removal, parse
 
 WAIT_S: Final = 15.0
 ANSWER_BYTES_MAX: Final = 4 << 20
-"""A list of as many removed members as there may be has room."""
+"""Enough for a list of the largest allowed number of removed members."""
 
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What an authority has answered.
+    """The answer of an authority.
 
     Attributes:
         certificate, authority: PEM.
-        authorities: All that are believed beside it, PEM; "": an earlier version tells none.
+        authorities: All that are trusted beside it, PEM; "": an earlier version sends none.
         removed: Members that it has removed.
     """
 
@@ -53,14 +52,14 @@ def join(code: Code, request: bytes, now_s: int) -> Granted:
         request: To sign, PEM.
 
     Raises:
-        AccessDenied: The code is not good any more, or whoever answers is not who it names.
+        AccessDenied: The code is not good any more, or another manager than the one in it answers.
         ServiceNotAvailable: Nobody answers there.
     """
     if code.expires_s <= now_s:
         raise AccessDenied("this invitation has expired; ask for another one")
     unchecked = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     unchecked.check_hostname = False
-    unchecked.verify_mode = ssl.CERT_NONE  # nothing secret is said, and the answer is compared
+    unchecked.verify_mode = ssl.CERT_NONE  # nothing secret is sent, and the answer is compared
     unchecked.minimum_version = ssl.TLSVersion.TLSv1_3
     unchecked.set_alpn_protocols([JOIN])
     found = _asked(code.address, unchecked, {"want": "authority"})
@@ -82,12 +81,12 @@ def join(code: Code, request: bytes, now_s: int) -> Granted:
 def renew(
     address: str, guid: bytes, files: Files, request: bytes, believed: Collection[str]
 ) -> Granted:
-    """Another certificate in the place of the own one, which must still be good.
+    """Get another certificate in place of the own one, which must still be good.
 
     Args:
         address, guid: Of the queue manager whose authority has signed it.
-        files: What proves who this is.
-        believed: See ``check``.
+        files: The own identity.
+        believed: As for ``check``.
 
     Raises:
         AccessDenied, ServiceNotAvailable: It is refused, or nobody answers.
@@ -97,7 +96,7 @@ def renew(
 
 
 def as_member(files: Files) -> ssl.SSLContext:
-    """For asking one's authority; raises ConfigurationError, AccessDenied."""
+    """Return a context for asking one's authority; raises ConfigurationError, AccessDenied."""
     return client_context(
         files.authorities, certificate=files.certificate, key=files.key, minimum=files.minimum,
         peers=True, alpn=JOIN,
@@ -115,7 +114,7 @@ def _asked(
 
     Args:
         guid: Of the queue manager that must answer; None: it is not known yet.
-        believed: See ``check``.
+        believed: As for ``check``.
     """
     host, _, port = address.rpartition(":")
     try:
@@ -143,7 +142,7 @@ def _asked(
 
 
 def read_answer(raw: bytes, address: str) -> dict[str, Any]:
-    """What was answered; raises AccessDenied (it is a refusal), ManagerAway (it is none)."""
+    """Parse an answer; raises AccessDenied (it is a refusal), ManagerAway (it is none)."""
     try:
         found = json.loads(raw)
         refused = found.get("error")
@@ -157,7 +156,7 @@ def read_answer(raw: bytes, address: str) -> dict[str, Any]:
 
 
 def removed_in(found: dict[str, Any]) -> dict[str, Removal]:
-    """Who was removed, as an answer says; an earlier version says nothing. Raises
+    """Return the removed members in an answer; an earlier version sends none. Raises
     ConfigurationError."""
     try:
         return parse(found.get("removed", []))
@@ -166,7 +165,8 @@ def removed_in(found: dict[str, Any]) -> dict[str, Removal]:
 
 
 def authorities_in(found: dict[str, Any]) -> str:
-    """Whom one believes in the place of the authority, PEM; "": an earlier version tells none."""
+    """Return the authorities to trust in place of the authority, PEM; "": an earlier version
+    sends none."""
     said = found.get("authorities", "")
     return said if isinstance(said, str) and said.isascii() else ""
 
@@ -177,11 +177,11 @@ def check(
     guid: bytes | None,
     believed: Collection[str] = (),
 ) -> None:
-    """Raises ManagerAway, AccessDenied if another one answers than the one that was asked.
+    """Raise ManagerAway or AccessDenied if another manager answers than the one that was asked.
 
     Args:
-        believed: The authorities, by fingerprint, one of which must have signed for it: another
-            one that is believed here could sign for its GUID; (): each may.
+        believed: The authorities, by fingerprint, one of which must have signed for it: another one
+            that is trusted here could sign for its GUID; (): each may.
     """
     if believed and authority_of(connection) not in believed:
         raise AccessDenied(

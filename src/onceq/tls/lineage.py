@@ -1,8 +1,8 @@
 """The authorities that one queue manager has had, and will have: a lineage.
 
-While one takes the place of another (``onceq tls rotate``) two are believed. The authority's own
-folder has them as files; a member is told them by whoever answers with a certificate of one that
-it believes already, and remembers which those are (``joined.json``). Others that stand in its
+While one takes the place of another (``onceq tls rotate``) two are trusted. The authority's own
+folder has them as files. A member hears of them from a manager with a certificate of an authority
+that it trusts already, and remembers which those are (``joined.json``). Others in its
 ``authorities.pem`` are its own matter, and stay.
 
 Upholds: I28.
@@ -28,7 +28,8 @@ _BLOCK: Final = re.compile(
 
 
 def split(pem: str) -> dict[str, str]:
-    """The certificates in a text, by fingerprint (SHA-256, hexadecimal); raises ValueError."""
+    """Return the certificates in a text, by fingerprint (SHA-256, hexadecimal); raises
+    ValueError."""
     found = {}
     for block in _BLOCK.findall(pem):
         found[hashlib.sha256(ssl.PEM_cert_to_DER_cert(block)).hexdigest()] = block + "\n"
@@ -36,14 +37,15 @@ def split(pem: str) -> dict[str, str]:
 
 
 def here(own: str) -> dict[str, str]:
-    """The authorities of a folder that has one, by fingerprint: the one that signs comes first."""
+    """Return the authorities of a folder that has one, by fingerprint: the one that signs comes
+    first."""
     names = [os.path.join(own, name) for name in (folder.AUTHORITY, folder.NEXT, folder.OLD)]
     return split("".join(folder.read(name).decode() for name in names if os.path.exists(name)))
 
 
 def believe(own: str, told: Iterable[str], forget: Iterable[str] = ()) -> bool:
-    """Put authorities into a folder's ``authorities.pem``, and take others out; whether that
-    changed it. Raises ConfigurationError, AccessDenied."""
+    """Put authorities into a folder's ``authorities.pem``, and take others out; return whether
+    that changed it. Raises ConfigurationError, AccessDenied."""
     name = os.path.join(own, folder.AUTHORITIES)
     before = split(folder.read(name).decode())
     new = split("".join(told))
@@ -56,8 +58,8 @@ def believe(own: str, told: Iterable[str], forget: Iterable[str] = ()) -> bool:
 
 
 def read_joined(own: str) -> dict[str, Any]:
-    """Whose authority has signed for a member: ``address``, ``guid``, and ``lineage``, the
-    fingerprints that were told last ([]: none yet). Raises ConfigurationError, AccessDenied."""
+    """Return the authority that signed for a member: ``address``, ``guid``, and ``lineage``, the
+    fingerprints of its last answer ([]: none yet). Raises ConfigurationError, AccessDenied."""
     name = os.path.join(own, folder.JOINED)
     try:
         said = json.loads(folder.read(name))
@@ -68,7 +70,8 @@ def read_joined(own: str) -> dict[str, Any]:
 
 
 def follow(own: str, pem: str) -> bool:
-    """A member was told the authorities of its authority; whether it believes others now.
+    """Trust the authorities that a member's authority has sent; return whether that changed
+    anything.
 
     Raises:
         ConfigurationError: They are none.
@@ -81,7 +84,7 @@ def follow(own: str, pem: str) -> bool:
     except (ValueError, ssl.SSLError) as error:
         raise ConfigurationError(f"the authorities in the answer are none: {error}") from None
     joined = read_joined(own)
-    # Believed before it is noted that they are of this lineage: cut short, it is done again.
+    # Trusted before they are noted as this lineage: if interrupted, it is done again.
     changed = believe(own, told.values(), joined["lineage"])
     if joined["lineage"] != list(told):
         said = json.dumps(joined | {"lineage": list(told)}).encode()

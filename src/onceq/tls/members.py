@@ -1,10 +1,10 @@
 """The members of an authority: whom it has signed for, and which names each may have
 (``issued.json``).
 
-A name in a certificate counts: by it others know whom they speak with. So it is the invited one and
-never what the request says; each name and address stands in the certificate of one member only; and
-what every computer calls itself (loopback) in none. Whoever is at an address that others use, too
-(behind one router, on one computer), does not get that address by coming from it.
+A name in a certificate counts: it identifies its owner to others. So it is the invited one and
+never the one in the request. Each name and address is in the certificate of one member only. What
+every computer calls itself (loopback) is in none. A client at a shared address (behind one router,
+on one computer) does not get that address by coming from it.
 
 Records of earlier versions lack some fields, and may have the addresses of loopback.
 """
@@ -23,12 +23,12 @@ from onceq.model.loopback import is_loopback
 from onceq.tls import folder
 
 NAME_CHARS_MAX: Final = 64
-"""Of a member: of a common name (X.520)."""
+"""Largest length of a member's name, which is a common name (X.520)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Somebody whom an authority has signed for.
+    """A queue manager that an authority has signed for.
 
     Attributes:
         id: Its GUID, as text.
@@ -37,10 +37,10 @@ class Member:
         at_s: When it was signed last, in seconds since 1970.
         serial: The number of that certificate, in hexadecimal; "": an earlier version has signed.
         ends_s: Until when it is good; 0: an earlier version has signed.
-        seen_s: When it asked last who was removed, about; 0: it has not yet.
+        seen_s: When it last asked for the removed members, about; 0: it has not yet.
         signed_by: Fingerprint of the authority that has signed that certificate; "": an earlier
             version has.
-        believes: Fingerprints of the authorities that it has said to believe.
+        believes: Fingerprints of the authorities that it has said to trust.
     """
 
     id: str
@@ -55,7 +55,7 @@ class Member:
 
 
 def read_members(own: str) -> dict[str, Member]:
-    """The members of an authority, by GUID.
+    """Return the members of an authority, by GUID.
 
     Args:
         own: The ``tls/`` of its data directory.
@@ -74,8 +74,7 @@ def read_members(own: str) -> dict[str, Member]:
 
 
 def put_member(own: str, member: Member) -> None:
-    """Write a member down, in the place of what was known of it; raises ConfigurationError,
-    AccessDenied."""
+    """Write a member down, or replace its record; raises ConfigurationError, AccessDenied."""
     known = read_members(own) | {member.id: member}
     said = {guid: {key: value for key, value in asdict(one).items() if key != "id"}
             for guid, one in known.items()}  # fmt: skip
@@ -84,7 +83,7 @@ def put_member(own: str, member: Member) -> None:
 
 
 def may_carry(host: str) -> str:
-    """Why no member's certificate may be for a name or an address; "": one may."""
+    """Return why no member's certificate may have a name or an address; "" if one may."""
     try:
         shared = ipaddress.ip_address(host).is_unspecified
     except ValueError:
@@ -95,7 +94,7 @@ def may_carry(host: str) -> str:
 
 
 def taken(host: str, guid: str, members: Iterable[Member]) -> Member | None:
-    """The other member that a name or an address is of."""
+    """Return the other member that has a name or an address."""
     called = host.casefold()
     for one in members:
         if one.id != guid and called in (one.name.casefold(), *map(str.casefold, one.hosts)):
@@ -104,7 +103,7 @@ def taken(host: str, guid: str, members: Iterable[Member]) -> Member | None:
 
 
 def check_names(names: Iterable[str], guid: str, members: Iterable[Member]) -> None:
-    """Raises AccessDenied if a certificate for a GUID may not have one of these names."""
+    """Raise AccessDenied if a certificate for a GUID may not have one of these names."""
     others = tuple(members)
     for name in names:
         why = may_carry(name)
@@ -119,8 +118,8 @@ def check_names(names: Iterable[str], guid: str, members: Iterable[Member]) -> N
 
 
 def again(member: Member, members: Iterable[Member]) -> tuple[str, ...]:
-    """The hosts that stand in the next certificate of a member: those of the one before, but for
-    what an earlier version let stand there."""
+    """Return the hosts for the next certificate of a member: those of the one before, without
+    names that only an earlier version allowed."""
     others = tuple(members)
     return tuple(
         host

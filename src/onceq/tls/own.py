@@ -1,4 +1,4 @@
-"""What the own certificate says: for whom it is, until when, under which names.
+"""The content of the own certificate: its owner, its end, its names.
 
 The standard library reads a certificate only after a handshake has checked it; so the files shake
 hands with themselves, in memory. That is the whole check at a start: they can be read, belong
@@ -21,15 +21,15 @@ _TURNS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What is to be said of the own certificate.
+    """The own certificate.
 
     Attributes:
-        guid: The queue manager that it is for; NO_GUID if its time is not now.
-        ends_s: Until when, seconds since 1970; 0 if its time is not now.
+        guid: The queue manager that it is for; NO_GUID if it is not valid now.
+        ends_s: Until when, seconds since 1970; 0 if it is not valid now.
         hosts: Names and addresses of hosts that it is for, too.
-        serial: The number that its authority has given it; "" if its time is not now.
-        authority: Fingerprint of the authority by which it is believed, if that is believed here.
-        problem: Why nobody will believe it; "": it is good.
+        serial: The number that its authority has given it; "" if it is not valid now.
+        authority: Fingerprint of its authority, if that is trusted here.
+        problem: Why nobody will trust it; "": it is good.
     """
 
     guid: bytes = NO_GUID
@@ -41,7 +41,7 @@ class Own:
 
 
 def look(files: Files, guid: bytes) -> Own:
-    """What the own certificate says.
+    """Read the own certificate.
 
     Args:
         guid: Of the queue manager, which it must be for.
@@ -53,7 +53,7 @@ def look(files: Files, guid: bytes) -> Own:
     server.verify_mode = ssl.CERT_NONE
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
-    # Itself is its anchor here: whose authority signed it is the matter of those who are shown it.
+    # It is its own anchor here: the managers that see it judge the signature of its authority.
     client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     client.load_verify_locations(files.certificate)
     try:
@@ -79,7 +79,7 @@ def look(files: Files, guid: bytes) -> Own:
 
 
 def _signer(files: Files, server: ssl.SSLContext) -> str:
-    """Fingerprint of the authority of the own certificate, among those that are believed."""
+    """Return the fingerprint of the own certificate's authority, among the trusted ones."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
     trust(client, files.authorities)
@@ -90,7 +90,7 @@ def _signer(files: Files, server: ssl.SSLContext) -> str:
 
 
 def _shaken(client: ssl.SSLContext, server: ssl.SSLContext) -> ssl.SSLObject:
-    """The client's side of a handshake; raises ssl.SSLError."""
+    """Return the client's side of a handshake; raises ssl.SSLError."""
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     sides = [
         client.wrap_bio(down, up),

@@ -1,15 +1,13 @@
-"""Members that were removed: their certificates prove nothing any more, though their time is not
-over.
+"""Removed members: their certificates prove nothing any more, though they have not expired.
 
 A removal is of a GUID, at a moment: every certificate for that GUID that was made before is out. So
-it holds for those that nobody remembers, too (an authority that was put back from a copy does not
-know what it has signed since), and a member that is invited again has one that was made behind it.
-Both moments are of the authority's clock.
+it also holds for forgotten certificates (an authority that was restored from a copy does not know
+what it has signed since), and a member that is invited again has a later one. Both moments are of
+the authority's clock.
 
-There are two lists, of one form: ``removed.json`` has what was removed here, and what other members
-are told if an authority is here; ``removed-told.json`` has what the authority has told that this
-queue manager has joined. A list only grows: what an authority does not know any more, its members
-still do.
+There are two lists, of one form. ``removed.json`` has the removals made here, which other members
+get if an authority is here. ``removed-told.json`` has the removals from the authority that this
+queue manager has joined. A list only grows: members keep what an authority does not know any more.
 
 Upholds: I24 (a list has a bound), I28.
 """
@@ -32,7 +30,7 @@ from onceq.tls.members import NAME_CHARS_MAX, Member
 HERE: Final = "removed.json"
 TOLD: Final = "removed-told.json"
 _MOMENT_MAX: Final = 1 << 40
-"""Seconds since 1970 that somebody may say."""
+"""Largest accepted number of seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ class Removal:
 
     Attributes:
         id: Its GUID, as text.
-        name: What it was called; "": that was not known.
+        name: Its name; "" if it was unknown.
         at_s: Certificates made before do not count; seconds since 1970.
     """
 
@@ -54,12 +52,12 @@ class Removal:
 
 
 def listed(removals: Iterable[Removal]) -> list[list[object]]:
-    """Removals as they are written, and told."""
+    """Return removals in the form that is written, and sent."""
     return [[one.id, one.name, one.at_s] for one in removals]
 
 
 def parse(said: object) -> dict[str, Removal]:
-    """Removals that somebody has written or told, by GUID; raises ValueError."""
+    """Parse removals that were written or sent, by GUID; raises ValueError."""
     if not isinstance(said, list) or len(said) > REMOVALS_MAX:
         raise ValueError(f"it is no list of up to {REMOVALS_MAX} removed members")
     found = {}
@@ -77,7 +75,7 @@ def parse(said: object) -> dict[str, Removal]:
 
 
 def joined(*lists: Mapping[str, Removal]) -> dict[str, Removal]:
-    """What lists say together: of each member the latest removal."""
+    """Return the union of lists: of each member the latest removal."""
     found: dict[str, Removal] = {}
     for one in lists:
         for guid, removal in one.items():
@@ -87,7 +85,7 @@ def joined(*lists: Mapping[str, Removal]) -> dict[str, Removal]:
 
 
 def read_removed(own: str, *names: str) -> dict[str, Removal]:
-    """What the lists in a folder say together, by GUID.
+    """Return the union of the lists in a folder, by GUID.
 
     Args:
         own: The ``tls/`` of a data directory.
@@ -100,7 +98,7 @@ def read_removed(own: str, *names: str) -> dict[str, Removal]:
 
 
 def put_removed(own: str, name: str, removals: Mapping[str, Removal]) -> None:
-    """Put removals on a list, beside those that stand there.
+    """Add removals to a list.
 
     Raises:
         InsufficientResources: There are too many.
@@ -120,18 +118,18 @@ def put_removed(own: str, name: str, removals: Mapping[str, Removal]) -> None:
 
 
 def removal_of(removals: Mapping[str, Removal], guid: bytes, begins_s: int) -> Removal | None:
-    """The removal by which a certificate does not count; None: it counts.
+    """Return the removal by which a certificate does not count; None if it counts.
 
     Args:
         guid: Whom it is for.
-        begins_s: From when it says that it is good, seconds since 1970.
+        begins_s: The beginning of its validity, seconds since 1970.
     """
     found = removals.get(guid_text(guid))
     return found if found is not None and begins_s < found.at_s else None
 
 
 def gone(member: Member, removals: Mapping[str, Removal]) -> bool:
-    """Whether a member was removed, and did not come back."""
+    """Return True if a member was removed, and did not come back."""
     removal = removals.get(member.id)
     return removal is not None and member.at_s < removal.at_s
 
@@ -146,10 +144,10 @@ def _read(name: str) -> dict[str, Removal]:
 
 
 class Removed:
-    """Both lists of one queue manager, as they are now."""
+    """Both lists of one queue manager, in their current state."""
 
     def __init__(self, own: str) -> None:
-        """Lists that were not read yet.
+        """Name the lists; they are not read yet.
 
         Args:
             own: The ``tls/`` of a data directory.
@@ -162,9 +160,9 @@ class Removed:
         return len(self._known)
 
     def look(self) -> bool:
-        """Read them if they have changed; whether more is known than before.
+        """Read them if they have changed; return whether more is known than before.
 
-        What is known stays known when a file goes.
+        Known removals stay known when a file goes.
 
         Raises:
             ConfigurationError, AccessDenied: One cannot be used.
@@ -177,13 +175,13 @@ class Removed:
         return self.learn(found)
 
     def learn(self, told: Mapping[str, Removal]) -> bool:
-        """Know these, too; whether more is known than before."""
+        """Add removals; return whether more is known than before."""
         found = joined(self._known, told)
         more, self._known = found != self._known, found
         return more
 
     def of(self, guid: bytes, begins_s: int) -> Removal | None:
-        """See ``removal_of``."""
+        """Return the removal by which a certificate does not count (``removal_of``)."""
         return removal_of(self._known, guid, begins_s)
 
 

@@ -1,9 +1,9 @@
-"""For whom an authority may speak that is not all of ours: its scope.
+"""The scope of a foreign authority: for whom it may speak.
 
-Whoever has an authority's key can make a certificate for any GUID and any name. So a partner's
+An owner of an authority's key can make a certificate for any GUID and any name. So a partner's
 authority is limited, by a line for its fingerprint, to GUIDs *and* names: a certificate is within
-its scope if each of the names in it is. A GUID alone would leave it every name to answer under, and
-a name alone every GUID to speak for.
+its scope if each of the names in it is. A GUID alone would allow every name to answer under, and a
+name alone every GUID to speak for.
 
 Upholds: I28.
 """
@@ -56,11 +56,11 @@ class Scope:
         return cls(frozenset(found["peer"]), names, tuple(found["certificate"]))
 
     def speaks_for(self, guid: bytes) -> bool:
-        """Whether a certificate may be for a queue manager at all."""
+        """Return True if a certificate may be for a queue manager at all."""
         return bool({ANY, guid_text(guid)} & self.peers)
 
     def why_not(self, certificate: Mapping[str, Any]) -> str:
-        """Why a certificate is outside; "": it is within.
+        """Return why a certificate is outside; "" if it is within.
 
         Args:
             certificate: As ``getpeercert()`` returns one that was checked.
@@ -80,8 +80,8 @@ class Scope:
 
 
 def fingerprint_of(text: str) -> str:
-    """A SHA-256 fingerprint as ``onceq tls show`` and openssl print it, in one form; raises
-    ValueError."""
+    """Return a SHA-256 fingerprint, as ``onceq tls show`` and openssl print it, in one form;
+    raises ValueError."""
     found = text.replace(":", "").casefold()
     if not _FINGERPRINT.fullmatch(found):
         raise ValueError(
@@ -92,7 +92,7 @@ def fingerprint_of(text: str) -> str:
 
 
 def scopes(given: object) -> dict[str, Scope]:
-    """A table of scopes, by fingerprint; raises ValueError."""
+    """Read a table of scopes, by fingerprint; raises ValueError."""
     if not isinstance(given, Mapping):
         raise ValueError("must be a table: write [authorities] and its entries below")
     found = {}

@@ -1,11 +1,11 @@
-"""Signatures of files that leave a queue manager and come back: who has made them.
+"""Signatures of files that leave a queue manager and come back: they prove who made them.
 
-What is signed is signed with the private key of the queue manager's identity, and the certificate
-stands beside the signature. It is believed of the queue manager that it names if the key is one
-that its reader knows, or if an authority that its reader believes had signed the certificate when
-the signature was made, and that member was not removed since.
+The private key of the queue manager's identity signs, and the certificate is beside the signature.
+A reader trusts it for the queue manager that it names in two cases: it knows the key, or an
+authority that it trusts had signed the certificate when the signature was made, and that member was
+not removed since.
 
-Made with ``cryptography`` (the extra ``tls``), as certificates are.
+It needs ``cryptography`` (the extra ``tls``), as certificates do.
 
 Upholds: I23 (what is put back is what its queue manager has made).
 """
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 """Version of what ``Signer.sign`` returns."""
 SIGNATURE_BYTES_MAX: Final = 256 << 10
-"""Of a signature with its certificates that is read."""
+"""Largest signature, with its certificates, that is read."""
 _DOMAIN: Final = b"onceq backup manifest\0"
-"""Before what is signed: nothing that is signed in a handshake begins so."""
+"""Comes before the signed data: nothing that is signed in a handshake begins so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Believed:
-    """Whose signatures are believed.
+    """Whose signatures are trusted.
 
     Attributes:
         known: Certificates, PEM, of queue managers: each for the one that it names, with its key.
         authorities: Certificates, PEM, of authorities.
-        removed: Members that were removed, by GUID: what authorities have signed for them before
-            does not count.
+        removed: Members that were removed, by GUID: earlier signatures of authorities for them do
+            not count.
         scopes: What authorities may speak for, by fingerprint; the others speak for all.
     """
 
@@ -79,7 +79,7 @@ class Signer:
             raise ConfigurationError(f"{name} cannot sign: {error}") from None
 
     def sign(self, data: bytes) -> bytes:
-        """The signature of some data, with the certificate."""
+        """Return the signature of some data, with the certificate."""
         signature = self._key.sign(_DOMAIN + data, *_scheme(self._key))
         said = {
             "format": FORMAT,
@@ -90,8 +90,7 @@ class Signer:
 
 
 def signer_of(path: str) -> Signer | None:
-    """Signs for the queue manager of a directory; None if it has no identity, or there is no
-    library.
+    """Return the signer of a directory's queue manager; None without an identity or the library.
 
     Raises:
         ConfigurationError, AccessDenied: Its files cannot be used; they are named.
@@ -101,7 +100,7 @@ def signer_of(path: str) -> Signer | None:
 
 
 def believed_in(path: str) -> Believed:
-    """Whom the queue manager of a directory believes: itself, and its authorities.
+    """Return whom the queue manager of a directory trusts: itself, and its authorities.
 
     Raises:
         ConfigurationError, AccessDenied: Its files cannot be used; they are named.
@@ -118,16 +117,17 @@ def believed_in(path: str) -> Believed:
 
 
 def verify(signature: bytes, data: bytes, guid: bytes, made_s: int, believed: Believed) -> str:
-    """Whether a queue manager has signed data; returns the SHA-256 of its certificate, hexadecimal.
+    """Check that a queue manager has signed data; return the SHA-256 of its certificate,
+    hexadecimal.
 
     Args:
         signature: What ``Signer.sign`` has returned.
         guid: The queue manager that is to have signed it.
-        made_s: When the data was made, in seconds since 1970, as the data says.
+        made_s: When the data was made, in seconds since 1970, according to the data.
 
     Raises:
-        AccessDenied: It has not, or nobody who is believed says so; the text says why.
-        ConfigurationError: There is no library, or who is believed cannot be read.
+        AccessDenied: It has not, or no trusted signer proves it; the text says why.
+        ConfigurationError: There is no library, or the trusted certificates cannot be read.
     """
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives import hashes
@@ -154,7 +154,7 @@ def verify(signature: bytes, data: bytes, guid: bytes, made_s: int, believed: Be
         )
     if not _knows(believed.known, key, guid):
         _believe(chain, made_s, _anchors(believed, guid))
-        # When it was made is what it says itself: a key that is out signs for any time before.
+        # The time comes from the data itself: a stolen key can sign for any time before.
         begins_s = int(chain[0].not_valid_before_utc.timestamp())
         removal = removal_of(believed.removed, guid, begins_s)
         if removal is not None:
@@ -163,7 +163,7 @@ def verify(signature: bytes, data: bytes, guid: bytes, made_s: int, believed: Be
 
 
 def _anchors(believed: Believed, guid: bytes) -> list[x509.Certificate]:
-    """The authorities that may speak for a queue manager."""
+    """Return the authorities that may speak for a queue manager."""
     from cryptography.hazmat.primitives import hashes
 
     if not believed.authorities:
@@ -189,7 +189,7 @@ def _believe(
         verification.PolicyBuilder()
         .store(verification.Store(anchors))
         .time(datetime.fromtimestamp(made_s, UTC))
-        # Which names an end has is not the matter of the web's rules; an authority is one by them.
+        # The web's rules do not decide which names an end has; an authority is one by them.
         .extension_policies(
             ca_policy=policies.webpki_defaults_ca(), ee_policy=policies.permit_all()
         )
@@ -205,7 +205,7 @@ def _believe(
 
 
 def _scheme(key: Any) -> tuple[Any, ...]:
-    """How a key signs and is compared, beside the data."""
+    """Return the arguments, besides the data, with which a key signs and verifies."""
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
@@ -218,7 +218,7 @@ def _scheme(key: Any) -> tuple[Any, ...]:
 
 
 def _knows(certificates: bytes, key: Any, guid: bytes) -> bool:
-    """Whether one of some certificates is for a queue manager and its key."""
+    """Return True if one of some certificates is for a queue manager and its key."""
     known = _certificates(certificates, "the certificate") if certificates else []
     urn = urn_of(guid).lower()
     return any(one.public_key() == key and _named(one) == urn for one in known)
@@ -236,14 +236,15 @@ def _certificates(data: bytes, where: str) -> list[x509.Certificate]:
 
 
 def _pem_of(certificates: Sequence[x509.Certificate]) -> str:
-    """Certificates alone: a private key may stand in the same file."""
+    """Return certificates alone: the same file may contain a private key."""
     from cryptography.hazmat.primitives.serialization import Encoding
 
     return "".join(one.public_bytes(Encoding.PEM).decode() for one in certificates)
 
 
 def _named(certificate: x509.Certificate) -> str:
-    """The queue manager that a certificate is for, as URI; "" if it is for none, or for several."""
+    """Return the queue manager that a certificate is for, as URI; "" if it is for none, or for
+    several."""
     from cryptography import x509
 
     try:

@@ -1,7 +1,7 @@
-"""Whether a certificate counts here that an authority of ours has signed, and whose time it is.
+"""Decide whether a signed, unexpired certificate of an authority of ours counts here.
 
-The handshake has checked both. What it does not know is looked at behind it, before a byte of what
-comes inside is parsed: whether its member was removed (``removed.py``).
+The handshake has checked signature and time. What it does not know is checked behind it, before an
+inner byte is parsed: whether its member was removed (``removed.py``).
 
 Upholds: I28.
 """
@@ -21,10 +21,10 @@ _LIMITED: Final = "[authorities] in onceq.toml"
 
 
 class Standing:
-    """The judge of one queue manager; see the module."""
+    """Judges the certificates for one queue manager."""
 
     def __init__(self, own: str) -> None:
-        """Nothing was read yet, and everything counts.
+        """Prepare; nothing was read yet, and everything counts.
 
         Args:
             own: The ``tls/`` of its data directory.
@@ -34,17 +34,17 @@ class Standing:
         self._naming: str | None = None
 
     def limit(self, scopes: Mapping[str, Scope], naming: str | None) -> None:
-        """Hold authorities to what they may be for, from now on.
+        """Limit authorities to their scopes, from now on.
 
         Args:
             scopes: By their fingerprints; the others may name any queue manager.
-            naming: The one of the others that may name applications; None: each may, because
-                there is one only.
+            naming: The one of the others that may name applications; None: each may, because there
+                is one only.
         """
         self._scopes, self._naming = scopes, naming
 
     def why_not(self, certificate: Mapping[str, Any] | None, authority: str) -> str:
-        """Why a certificate does not count; "": it does, or none was shown.
+        """Return why a certificate does not count; "" if it does, or none was shown.
 
         Args:
             certificate: As ``getpeercert()`` returns one that was checked.
@@ -68,6 +68,6 @@ class Standing:
 
 
 def begins_of(certificate: Mapping[str, Any] | None) -> int:
-    """From when a certificate is good, seconds since 1970; 0: it does not say."""
+    """Return from when a certificate is good, seconds since 1970; 0 if it does not say."""
     said = (certificate or {}).get("notBefore")
     return int(ssl.cert_time_to_seconds(said)) if isinstance(said, str) else 0
