@@ -42,7 +42,7 @@ from onceq.model.record import Record
 class Side(Enum):
     """Where a message is when it ends, seen from the manager that ends it."""
 
-    __hash__ = object.__hash__  # that of Enum is a call of Python, for each range that ends
+    __hash__ = object.__hash__  # Enum's own is a call of Python, for each range that ends
 
     SOURCE = "source"
     """It was sent here, or passes through, and waits in an outgoing queue."""
