@@ -73,7 +73,7 @@ def show_early(step: Step, peer: Peer, source: bytes, key: str) -> bool:
         if not room_for(step, run) or not _judged(step, peer, run, key, queue):
             return False
         shown = True
-    # A hole is named as soon as it is known, and its end is reported at once (EOD-32).
+    # Name a hole, and report its end, as soon as either is known (EOD-32).
     if early.advanced(where, progress.last) or shown:
         schedule_ack(step, progress, at_once=True)
     return True
