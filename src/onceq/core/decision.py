@@ -161,8 +161,7 @@ class Persisted:
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """The last message over HTTP was refused: answer with that status (400 permanently, 500 for
-    now)."""
+    """The last message over HTTP was refused: answer that status (400 permanently, 500 for now)."""
 
     session: int
     status: int

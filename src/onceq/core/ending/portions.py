@@ -28,8 +28,7 @@ QUEUES_AT_ONCE: Final = 512
 def some_at_a_time(
     state: State, queues: Iterable[AnyQueue | None], work: Callable[[list[OutgoingQueue]], None]
 ) -> Iterator[None]:
-    """Apply work to many outgoing queues, a bounded number in each step; skip those that are gone
-    by then."""
+    """Apply work to many outgoing queues, some in each step; skip those that are gone by then."""
     todo, there = list(queues), state.all_queues
     for at in range(0, len(todo), QUEUES_AT_ONCE):
         if at:

@@ -46,8 +46,7 @@ def trace_arrival(
     build: ChangeBuilder, run: ArrivedRun, places: Sequence[int], *, refusal: int = 0,
     event: str = ARRIVED,
 ) -> None:  # fmt: skip
-    """Report the messages of a run at these indexes that this change stores, refuses or passes
-    on."""
+    """Report a run's messages at these indexes that this change stores, refuses or passes on."""
     assert run.trace is not None, "nobody asked for reports"
     asked = f"PUBLIC={guid_text(run.trace)}" if run.trace else ""
     lines = [f"queue: {run.destination.direct or run.destination.number}"]

@@ -67,8 +67,7 @@ class ByItself(Record, frozen=True):
 
 
 def end_all(step: Step) -> dict[str, int]:
-    """Make the restored manager a copy of the original; return how many each line of the table
-    concerned."""
+    """Make the restored manager a copy of the original; return each table line's count."""
     return {one.name: one.end(step) for one in TABLE if one.end is not None}
 
 

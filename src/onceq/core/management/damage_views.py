@@ -23,8 +23,7 @@ RATE_MAX = 10**18 - 1
 
 
 def left(step: Step, entry: Damage) -> int:
-    """Return how many messages of an entry are still set aside: some have proved to have
-    arrived."""
+    """Return how many messages of an entry are still set aside: some were found to have arrived."""
     if not entry.first:
         return entry.count
     lane, end = step.state.all_queues[DAMAGED].lanes[0], entry.first + entry.count

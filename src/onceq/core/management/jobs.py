@@ -104,8 +104,7 @@ def start(step: Step, item: StartJob) -> None:
 
 
 def _local_targets(step: Step, to: str) -> list[int]:
-    """Return the numbers of the queues here that a job sends to; raises QueueNotFound for a missing
-    one."""
+    """Return the numbers of the queues here that a job sends to; raises QueueNotFound."""
     names = (name for name in members(step, elements_of(to)) if is_local(step, name))
     return [local_queue(step, name).number for name in names]
 

@@ -48,8 +48,7 @@ _NOT_SHOWN: Final = "only who may monitor the queue manager is told where that i
 
 
 def explained(step: Step, item: Look) -> list[NameView]:
-    """Return the view of a name, or of each element; behind a list its members, one level
-    deeper."""
+    """Return the view of a name, or of each element; a list's members are one level deeper."""
     text = item.name
     snapshot = step.names.directory if step.names.mode is Mode.ONLINE else None
     if snapshot is not None and snapshot.list_named(text) is not None:

@@ -114,8 +114,7 @@ def set_queue(step: Step, item: SetQueue) -> None:
 
 
 def hold(step: Step, item: HoldLog) -> None:
-    """Hold the files of the log for a backup: the engine does it, in its order among all
-    actions."""
+    """Hold the files of the log for a backup: the engine does it, in order with other actions."""
     step.act(Hold(item.owner, item.request, item.verb.value, item.number))
 
 

@@ -175,8 +175,7 @@ def _endings(outgoing: OutgoingQueue) -> tuple[EndingView, ...]:
 
 
 def _elsewhere(outgoing: OutgoingQueue) -> int:
-    """Return how many messages have not left here, and may have left from a manager with this
-    name."""
+    """Return how many messages have not left here, but may have left a manager with this name."""
     return sum(
         count
         for index, last in outgoing.elsewhere.items()

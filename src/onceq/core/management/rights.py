@@ -93,8 +93,7 @@ def _give(step: Step, grant: Grant) -> None:
 
 
 def _bound_to(step: Step, giver: int, grant: Grant) -> int:
-    """Return the number of the queue that a grant goes with, because its giver has no more; 0: it
-    stays."""
+    """Return the queue's number that a grant goes with, as its giver has no more; 0: it stays."""
     actor = step.limited.get(giver)
     needed = (Right.SET_RIGHTS, *grant.rights)
     if actor is None or step.state.policy.stays(actor, needed, grant.pattern):

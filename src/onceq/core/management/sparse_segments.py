@@ -96,8 +96,7 @@ def _chunks(state: State, after: Cursor | None) -> Iterator[tuple[int, int, Posi
 
 
 def _span(block: PositionBlock, base: int, end: int) -> tuple[int, int]:
-    """Return the places in a chunk that may be in that part of the log: first, and behind the
-    last."""
+    """Return the chunk's places that may be in that part of the log: first, and behind the last."""
     if block.rising:
         return bisect_left(block.addresses, base), bisect_left(block.addresses, end)
     low, high = block.reach()

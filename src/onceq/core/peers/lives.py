@@ -90,8 +90,7 @@ def _follows(state: State) -> bool:
 
 
 def _places(state: State, random: int) -> int:
-    """Return where the positions of this life begin; 0: at the beginning, without an earlier
-    life."""
+    """Return where the positions of this life begin; 0: at the beginning, in the first life."""
     given = [lane.next for queue, _, lane in state.all_lanes() if isinstance(queue, Queue)]
     behind = max(state.first_place, *given, 1)
     if behind == 1 and state.lives.id == bytes(16):

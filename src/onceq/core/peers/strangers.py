@@ -126,8 +126,7 @@ SWEPT_FROM: Final = STRANGER_QUEUES_MAX * 3 // 4
 
 
 def sweep(step: Step) -> None:
-    """Forget outgoing queues for strangers that are empty; called while no change is under
-    construction."""
+    """Forget empty outgoing queues for strangers; called while no change is under construction."""
     # There may be far more outgoing queues than these.
     answering = (step.state.all_queues[number] for number in step.state.answering)
     empty = [one for one in answering if isinstance(one, OutgoingQueue) and not len(one)]

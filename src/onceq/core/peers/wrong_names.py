@@ -80,8 +80,7 @@ def _other(step: Step, host: str, item: SessionOpened) -> str:
 
 
 def who_answers(step: Step, outgoing: OutgoingQueue) -> str:
-    """Return what is wrong with the manager that answers for an outgoing queue; "" if nothing
-    is."""
+    """Return what is wrong with the manager that answers for an outgoing queue; "": nothing."""
     wrong = step.sessions.watch.wrong_names.get((ANSWERED, outgoing.name.host.casefold()))
     return wrong.text if wrong is not None and outgoing.name.protocol == "OS" else ""
 

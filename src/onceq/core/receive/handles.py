@@ -154,8 +154,7 @@ def close_queue(step: Step, item: CloseQueue) -> None:
 
 
 def handle_of(step: Step, owner: int, number: int) -> Handle:
-    """Return a handle of an owner; raises InvalidHandle if it has none of that number (any
-    more)."""
+    """Return a handle of an owner; raises InvalidHandle if it has none of that number now."""
     held = step.readers.handles.get(number)
     if held is None or held.owner != owner:
         raise InvalidHandle(_CLOSED)

@@ -98,8 +98,7 @@ def _check_room(step: Step, owner: int) -> None:
 
 
 def _put_off(step: Step, item: Receive, queue: Queue) -> None:
-    """Put a receive off while expired messages end in several steps, if necessary beyond its own
-    time."""
+    """Put a receive off while expired messages end in several steps, even beyond its own time."""
     _check_room(step, item.owner)
     step.readers.wait(queue, item, step.known_by(item.owner))
     if item.wait_until_us > step.now.mono_us:
@@ -391,6 +390,6 @@ def cancel(step: Step, item: CancelReceive) -> None:
 
 
 def _unused(step: Step, item: Receive) -> None:
-    """Remove a subqueue, if it is unused now that this wait is over."""
+    """Let an unused subqueue be removed, now that this wait is over."""
     if ";" in item.queue:
         step.emptied.update(dict.fromkeys(step.state.subqueues))

@@ -72,8 +72,7 @@ def demands(step: Step, item: Request) -> Demands:
 
 
 def _as_said(step: Step, item: Any, needs: Right | Needs) -> Demands:
-    """Return what a class says of its request; if its rule is missing, only administrators are
-    allowed."""
+    """Return what a class says of its request; without its rule only administrators may make it."""
     if needs is Needs.NOTHING:
         return ()
     if needs is Needs.NAME:
@@ -143,8 +142,7 @@ def _opens(step: Step, item: requests.OpenQueue) -> Demands:
 
 
 def _open_at(place: Place, access: Access, share: Share) -> Demand:
-    """Return the need for opening a queue. To exclude receivers there, the right to receive is
-    needed."""
+    """Return the need for opening a queue; excluding receivers there needs the right to receive."""
     if access is Access.PEEK:
         return to_hold(place) if share is Share.DENY_RECEIVE else _to_see(place, bodies=False)
     return _to_take(place)

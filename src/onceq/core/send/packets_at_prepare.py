@@ -60,8 +60,7 @@ def store_packets(step: Step, tx: Transaction) -> tuple[list[StoredPackets], int
 
 
 def _independent(p: CheckedBatch) -> bool:
-    """Return whether its packets need nothing from the commit, and the commit does not read
-    them."""
+    """Return whether its packets need nothing from the commit, which does not read them, either."""
     properties = p.item.properties
     if properties.acknowledge or properties.trace:
         return False

@@ -60,7 +60,7 @@ def _numbered(tx: Transaction) -> bool:
 
 
 def _stays_here(step: Step, change: Change) -> bool:
-    """Return whether nothing of it leaves this manager, by the numbers that it gets now."""
+    """Return whether nothing in a change leaves this manager under a number that it gets now."""
     queues = step.state.all_queues
     for put in change.puts:
         if not isinstance(queues[put.queue], Queue):

@@ -232,7 +232,7 @@ def _elsewhere(step: Step, names: Iterable[str]) -> Iterator[FormatName]:
 
 
 def _all_home(step: Step, peer: Peer, run: ArrivedRun, names: Iterable[str]) -> bool:
-    """Return whether answers to all of these queues return to the sender."""
+    """Return whether answers to all of these queues go home (``core/peers/homes.py``)."""
     # Over HTTP any sender can claim to be this manager, whose own names are judged when it sends.
     if run.source == step.identity.guid:
         return not any(_elsewhere(step, names))
@@ -240,8 +240,7 @@ def _all_home(step: Step, peer: Peer, run: ArrivedRun, names: Iterable[str]) -> 
 
 
 def _receipts_home(step: Step, peer: Peer, run: ArrivedRun) -> bool:
-    """Return whether a stream's receipts return to the sender. An earlier destination stays
-    valid."""
+    """Return whether a stream's receipts go home; where they went before they still do."""
     before = step.state.receipts.of_source(run.source)
     return before == run.receipts or _all_home(step, peer, run, (f"DIRECT={run.receipts}",))
 

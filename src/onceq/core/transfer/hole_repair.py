@@ -47,8 +47,7 @@ from onceq.packet.acks import OrderAck
 
 
 def hole_shown(step: Step, peer: Peer, ack: OrderAck) -> None:
-    """Repair the hole that an order acknowledgment shows, if any, after releasing what it
-    covers."""
+    """Repair the hole behind what an order acknowledgment has released, if it shows one."""
     outgoing = step.state.streams.get(ack.stream)
     if outgoing is None or not _newest(outgoing, ack):
         return

@@ -271,8 +271,7 @@ def _move(doubt: Doubt, op: Op, reason: int) -> RangeChange:
 
 
 def _settled(build: ChangeBuilder, doubt: Doubt, ending: Ending, reason: int) -> None:
-    """Settle a message that was not received: its dead letter gets the true class; a hidden one
-    goes."""
+    """Settle an undelivered message: its dead letter gets the true class, or goes if hidden."""
     move = _move(doubt, Op.END if doubt.queue == DOUBTS_KEPT else Op.SETTLE, reason)
     if doubt.queue == DOUBTS_KEPT and _fate(ending).dead_letter is When.SETTING:
         # The application asked for no dead letter, but for something else.

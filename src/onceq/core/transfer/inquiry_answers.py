@@ -78,8 +78,7 @@ def _note_gone(step: Step, peer: Peer, key: str, stream: int, live_from: int) ->
 
 
 def _fence(step: Step, peer: Peer, key: str, asked: Inquiry) -> int:
-    """Return the stream that claims what was not accepted of the others in the question; 0:
-    none."""
+    """Return the stream that claims what the others in the question have not accepted; 0: none."""
     progress = step.state.progress.get((peer.peer, key))
     if progress is None or all(live_from for _, live_from in asked.streams):
         return 0

@@ -148,8 +148,7 @@ def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | No
 
 
 def _verdict_on(step: Step, run: ArrivedRun, progress: Progress | None) -> Judgment:
-    """Return the filter's judgment of a run; a known number with another message is no
-    repetition."""
+    """Return the filter's judgment; a known number with another message is no repetition."""
     stream, last = (progress.stream, progress.last) if progress is not None else (0, 0)
     judgment = judge(
         stream=stream, last=last, arrived=run.stream, number=run.first_number,

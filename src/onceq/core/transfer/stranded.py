@@ -104,8 +104,7 @@ def on_timer(step: Step, number: int) -> None:
 
 
 def acked_strangely(step: Step, peer: Peer, source: bytes, ack: OrderAck) -> None:
-    """Ask about our stream when one is acknowledged that was not begun here: it may replace
-    ours."""
+    """Ask about our stream when one is acknowledged that was not begun here, and may replace it."""
     if strange(step, peer, source, ack):
         for number in sorted(peer.outgoing):
             outgoing = step.state.all_queues.get(number)
@@ -242,8 +241,7 @@ def _left_behind(build: ChangeBuilder, outgoing: OutgoingQueue, first: int, coun
 
 
 def _fates(outgoing: OutgoingQueue) -> list[tuple[int, int, bool | None]]:
-    """Return ranges of what waits before the fence, and whether each was accepted (None:
-    unknown)."""
+    """Return ranges of what waits before the fence; whether each was accepted (None: unknown)."""
     fates: list[tuple[int, int, bool | None]] = []
     lane = outgoing.ordered_lane
     # If a copy of this manager was noticed, it may have sent what waited then.

@@ -135,8 +135,7 @@ def _load_queue(step: Step, peer: Peer, outgoing: OutgoingQueue, load: _Load) ->
 
 
 def _without_delayed(step: Step, outgoing: OutgoingQueue, lane: int) -> bool:
-    """End delayed messages that a receiver without delays would deliver early; whether all
-    ended."""
+    """End delayed messages if the receiver has no delays; return whether all have ended."""
     found = refuse_delayed(step, outgoing, lane)
     if found:
         settled_down(step, outgoing)

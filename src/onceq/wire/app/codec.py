@@ -105,8 +105,7 @@ def written(number: int, request: Request) -> list[Buffer]:
 
 
 def read(code: int, head: Buffer, data: memoryview) -> Request:
-    """Return the request in a frame; raises MalformedPacket, or InvalidParameter for a wrong
-    value."""
+    """Return a frame's request; raises MalformedPacket, or InvalidParameter for a wrong value."""
     kind, decode, has_items = _READERS.get(code) or _reader(code)
     try:
         row: Any = decode(head)

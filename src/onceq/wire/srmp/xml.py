@@ -122,8 +122,7 @@ def parse(data: bytes) -> Node:
 
 
 def shown(text: str) -> str:
-    """Return a text as XML can hold it: U+FFFD replaces every character that it cannot
-    represent."""
+    """Return a text as XML can hold it: U+FFFD replaces each character that it cannot hold."""
     return _NO_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
