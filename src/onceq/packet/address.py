@@ -39,7 +39,7 @@ class Address(Record, frozen=True):
     direct: str = ""
 
     def pack(self, offset: int) -> bytes:
-        """Return the bytes of the name, padding included, if it begins at this offset."""
+        """Return the name, padded, as bytes if it begins ``offset`` into the UserHeader."""
         if self.kind in (ON_SOURCE, ON_DESTINATION, ON_ADMIN):
             return at.U32.pack(self.number)
         if self.kind == PUBLIC:
