@@ -153,7 +153,7 @@ class Transmit:
 
 @dataclass(slots=True)
 class Persisted:
-    """More recoverable messages received on the session are durable or settled."""
+    """Count ``recoverable`` more received messages of a session as durable or settled."""
 
     session: int
     recoverable: int
@@ -258,7 +258,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Scrub:
-    """Read every stored byte, at this rate in a second; 0: stop."""
+    """Read every stored byte, ``bytes_s`` of them a second; 0: stop."""
 
     bytes_s: int
 
