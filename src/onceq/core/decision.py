@@ -1,15 +1,15 @@
 """What a step of the core decides: first the records, only then the actions.
 
 No action may be performed before every *forced* record of this decision, and of every decision
-before it, is durable. This one rule is what makes an acknowledgment true, so there is no way to
-ask for an action without it. A record that is not forced (``lazy``) stands in the log at its
-place, is made durable by the next sync that anybody needs, and promises nothing to anybody: it is
-something that can be learned again (an order acknowledgment heard) or a mere count. Between the
-two is a record that is *held*: it can be learned again, but others are shown what it does. It is
-durable before the next action of anybody, and after a moment in any case.
+before it, is durable. This one rule makes an acknowledgment true, so there is no way to request an
+action without it. A record that is not forced (``lazy``) has its position in the log, becomes
+durable by the next sync for any reason, and promises nothing: it can be learned again (a received
+order acknowledgment) or is a mere count. Between the two is a record that is *held*: it can be
+learned again, but others see its effects. It is durable before the next action for anyone, and
+after a moment in any case.
 
 The values made for every message run are not frozen, because making a frozen one costs five times
-as much; nobody changes them all the same.
+as much; they are still never changed.
 
 Upholds: I1 (no loss after commit), I9 (acknowledgments are truthful).
 """
@@ -33,7 +33,7 @@ Piece = Extent | bytes
 
 @dataclass(slots=True)
 class Record:
-    """One record for the log, and where its frame must come to lie.
+    """One record for the log, and the position that its frame must get.
 
     Attributes:
         head: Bytes of the payload before its packets; 0: it brings none.
@@ -52,7 +52,7 @@ class Record:
 
 @dataclass(slots=True)
 class Handed:
-    """Messages received or peeked: where their packets lie.
+    """Messages received or peeked: the positions of their packets.
 
     Attributes:
         pieces: Extents whose bytes, joined, are the packets one after another.
@@ -64,7 +64,7 @@ class Handed:
             dead letters, whose class is the reason (Q-15).
         moves: (index, count, second of the last) of those that were moved to or from subqueues.
         notes: (index, note) of dead letters of which more is known than the class.
-        failures: (index, how often, why) of those that were received in vain at places before.
+        failures: (index, how often, why) of those whose receives failed at places before.
         pick: Hand out less than these (RCV-10); None: all.
         queue: Number of the queue that they are in, or were.
         asked: What to ask again if none of them can be read.
@@ -119,14 +119,14 @@ class Connect:
 
 @dataclass(slots=True)
 class Ready:
-    """There is something to transmit on this session: ask with ``Room`` when there is room."""
+    """Something is ready to transmit on this session: send ``Room`` when there is room."""
 
     session: int
 
 
 @dataclass(slots=True)
 class Transmit:
-    """Send user packets on a session, as they are but for some previous numbers.
+    """Send user packets on a session, unchanged except for some previous numbers.
 
     Attributes:
         pieces: Their bytes, joined, are ``count`` packets.
@@ -135,7 +135,7 @@ class Transmit:
             the head of what is unacknowledged carries 0, the successor of an expired message
             the number before it (EOD-6, EOD-7).
         renumber: (byte offset of the first, how many packets, stream, number and previous number
-            to write into that; each further one has the next): what has moved to another stream
+            to write into that; each further one has the next): packets moved to another stream
             (``core/transfer/stranded.py``).
         more: Whether the core has more for this session when there is more room.
         before: (outgoing queue, lane, counter): up to where each had been transmitted before.
@@ -153,7 +153,7 @@ class Transmit:
 
 @dataclass(slots=True)
 class Persisted:
-    """So many more recoverable messages received on the session are durable or settled."""
+    """Count ``recoverable`` more received messages of a session as durable or settled."""
 
     session: int
     recoverable: int
@@ -161,8 +161,7 @@ class Persisted:
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """The message that came last over HTTP was not taken: answer with that status (400 for good,
-    500 for now)."""
+    """The last message over HTTP was refused: answer that status (400 permanently, 500 for now)."""
 
     session: int
     status: int
@@ -179,7 +178,7 @@ class CloseSession:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Tell the operator, in the log: the same words for the same kind of event."""
+    """Notify the operator in the log, with the same words for the same kind of event."""
 
     what: str
     values: Mapping[str, object]
@@ -187,16 +186,16 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class TellAct:
-    """An act of administration stands in the trail: tell it, and those before it, outside."""
+    """An act of administration is in the trail: export it, and those before it."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """Let the directory know this computer and its public queues.
+    """Register this computer and its public queues in the directory.
 
-    If it cannot be reached it is told later; whoever has it in hand sees to that.
+    If the directory cannot be reached, the service that performs this repeats it later.
     """
 
     computer: Computer
@@ -205,8 +204,8 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Put a list into the directory, in place of the one with its GUID, or take it out; then
-    answer the request with the list as it is now, or with a DirectoryError."""
+    """Put a list into the directory, replacing the one with its GUID, or remove it; then answer the
+    request with the present list, or with a DirectoryError."""
 
     owner: int
     request: int
@@ -216,8 +215,8 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class RewriteRights:
-    """Change the rights that the directory has for all who share it; then answer the request with
-    None, or with a DirectoryError."""
+    """Change the shared rights in the directory; then answer the request with None, or with a
+    DirectoryError."""
 
     owner: int
     request: int
@@ -226,8 +225,8 @@ class RewriteRights:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Hold the files of the log for a backup, go on, or let them go (``begin``, ``keep``, ``end``);
-    then answer the request."""
+    """Hold the files of the log for a backup, keep them, or release them (``begin``, ``keep``,
+    ``end``); then answer the request."""
 
     owner: int
     request: int
@@ -245,12 +244,12 @@ class Reload:
 
 @dataclass(frozen=True, slots=True)
 class RunJobs:
-    """There is a job to be worked off (``core/inputs/jobs.py``)."""
+    """There is a job to carry out (``core/inputs/jobs.py``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the core has counted: add what only the service knows; then answer the request."""
+    """The core's counts: add what only the service knows; then answer the request."""
 
     owner: int
     request: int
@@ -259,7 +258,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Scrub:
-    """Look at every stored byte, so many in a second; 0: stop looking."""
+    """Read every stored byte, ``bytes_s`` of them a second; 0: stop."""
 
     bytes_s: int
 
@@ -276,13 +275,13 @@ class Sight(Enum):
 
 @dataclass(slots=True)
 class Observed:
-    """Something that no record tells, for the history (setting ``history``): consecutive messages
-    of a stream were transmitted, or came and were not next in order.
+    """An event without a record, for the history (setting ``history``): consecutive messages of a
+    stream were transmitted, or came and were not next in order.
 
     Attributes:
-        key: Of the stream's destination, as the manager that tells it has it.
+        key: Key of the stream's destination at the manager that reports it.
         source: GUID of the sender.
-        number: Of the first in the stream; the others follow.
+        number: Number of the first in the stream; the others follow.
     """
 
     what: Sight
@@ -295,7 +294,7 @@ class Observed:
 
 @dataclass(slots=True)
 class HistoryWanted:
-    """Somebody waits for what the history tells up to now."""
+    """A client waits for the history up to now."""
 
 
 Action = (
@@ -323,7 +322,7 @@ Action = (
 
 @dataclass(slots=True)
 class Decision:
-    """The answer of one step.
+    """The result of one step.
 
     Attributes:
         records: For the log, in order.

@@ -1,30 +1,30 @@
-"""Messages that are not to be received before a time: where they wait, and who lets them go.
+"""Messages that are not to be received before a time: where they wait, and how they are released.
 
 The sender says when (``deliver_at``), or for how long (``delay``, from the call of send, as all
-lifetimes are: CNF-19). Nothing else about the message is different: it travels at once, in its
-stream and in its order there, is accepted once, counts against the quota, and is acknowledged as
-one that has reached its queue. But at its destination it stands in the subqueue ``;delayed``, where
-operators see it, until the clock of that queue manager says that its time has come. Then it is
-moved behind what is in the queue, in one record, as any move is (``core/state/queue_tables.py``).
+lifetimes are: CNF-19). Otherwise the message is like any other: it travels at once, in its stream
+and in its order there, is accepted once, counts against the quota, and is acknowledged as one that
+has reached its queue. But at its destination it is in the subqueue ``;delayed``, where operators
+see it, until the clock of that queue manager shows its time. Then it moves behind what is in the
+queue, in one record, as in any move (``core/state/queue_tables.py``).
 
-What follows from that, and is promised:
+This is promised:
 
 * A delayed message lets later ones of its stream, and of its transaction, pass. Those of one time
   keep the order in which they were accepted.
-* It is never received early: whoever receives from the queue, or looks into it, does not see it.
-  Only who names the subqueue does, and may take it or move it, as an operator's act.
+* It is never received early: a receive from the queue, or a peek, does not see it. Only a request
+  that names the subqueue does, and may take it or move it, as an operator's act.
 * It is late by less than a second, and by DELAY_LOOK_S where the wall clock was set ahead. A clock
   that was set back makes it wait until that shows the time.
-* Its time to be received goes on while it is delayed. If that is over first, it ends as others do.
+* Its time to be received counts while it is delayed. If that ends first, it ends as others do.
 * A purge of the queue leaves it, and one of the subqueue ends it; a deletion ends both.
-* A crash changes nothing: what is delayed, and until when, is in the records and in checkpoints. It
-  is moved before or after the crash, and once.
+* A crash changes nothing: records and checkpoints hold each delayed message and its time. It is
+  moved before or after the crash, and once.
 
-A queue manager that does not know of delays would hand it out at once. So it is transmitted only to
-those that say that they know (``Peer.delays``). To any other one it is refused: by the send if that
-is known by then, else when it would be transmitted, as not delivered (``refuse_delayed``).
+A queue manager without delays would deliver it at once. So it is transmitted only to managers that
+announce them (``Peer.delays``). For any other one it is refused: by the send if that is known by
+then, else at transmission, as not delivered (``refuse_delayed``).
 
-Upholds: I4 (moved once), I9 (it has reached its queue), I18 (new places), I24 (no step is longer
+Upholds: I4 (moved once), I9 (it has reached its queue), I18 (new positions), I24 (no step is longer
 the more is due).
 """
 
@@ -59,18 +59,18 @@ REFUSED_AT_ONCE: Final = ENDED_AT_ONCE
 
 
 def resolved(step: Step, item: SendItem) -> SendItem:
-    """A batch whose properties say the second in which it is due, with the mark in its extension
-    (``model/delayed.py``); what is due already is as any other.
+    """Return a batch whose properties say the second in which it is due, with the mark in its
+    extension (``model/delayed.py``); one that is already due is like any other.
 
     Raises:
-        IllegalPropertyValue: Its time makes no sense.
+        IllegalPropertyValue: Its time is invalid.
     """
     properties, now = item.properties, step.now
     due_s = properties.deliver_at
     if properties.delay:
         if due_s:
             raise IllegalPropertyValue("deliver_at and delay exclude each other: give one of them")
-        # Parts of a second count, so that nothing is early.
+        # Round parts of a second up, so that nothing is early.
         due_s = -(-now.wall_us // SECOND_US) - item.age_s + properties.delay
     if due_s > now.wall_s + DELAY_S_MAX or due_s >= NEVER_S:
         raise IllegalPropertyValue(
@@ -90,7 +90,7 @@ def resolved(step: Step, item: SendItem) -> SendItem:
 
 
 def check_time(due_s: int, receive_by: int) -> None:
-    """Refuse a message that would be over before anybody could receive it."""
+    """Refuse a message that would expire before it could be received."""
     if receive_by <= due_s:
         raise IllegalPropertyValue(
             "its time to be received is over before its delay is, as both count from the send; "
@@ -99,7 +99,7 @@ def check_time(due_s: int, receive_by: int) -> None:
 
 
 def check_target(target: Target) -> None:
-    """Refuse a destination of which it is known that it would hand the message out early."""
+    """Refuse a destination that is known to deliver the message early."""
     queue = target.queue
     if isinstance(queue, Queue):
         return
@@ -119,7 +119,7 @@ def check_target(target: Target) -> None:
 
 
 def place_for(step: Step, queue: Queue, due_s: int) -> tuple[Queue, int]:
-    """Where a message that comes to a queue stands now, and when it is due; 0: now."""
+    """Return where a message that comes to a queue is stored, and when it is due; 0: now."""
     if due_s <= step.now.wall_s or queue.system or queue.parent is not None:
         return queue, 0
     sub = queue.subs.get(DELAYED)
@@ -134,7 +134,7 @@ def place_for(step: Step, queue: Queue, due_s: int) -> tuple[Queue, int]:
 
 
 def release(step: Step) -> None:
-    """Move what is due into its queue, a bounded number: the next step goes on with the rest."""
+    """Move due messages into their queue, a bounded number; the next step moves the rest."""
     state, left = step.state, ENDED_AT_ONCE
     while left > 0 and (found := state.due.due(step.now.wall_s)) is not None:
         number, index = found
@@ -147,7 +147,7 @@ def release(step: Step) -> None:
 
 
 def _release_some(step: Step, sub: Queue, index: int, count_max: int) -> int:
-    """Of one lane; returns how many are moved."""
+    """Release messages of one lane; return how many are moved."""
     lane, parent = sub.lanes[index], sub.parent
     assert parent is not None, "only a subqueue has delayed messages"
     if lane.due is None:
@@ -155,17 +155,18 @@ def _release_some(step: Step, sub: Queue, index: int, count_max: int) -> int:
     build = ChangeBuilder(step)
     counters = lane.due.take(step.now.wall_s, count_max)
     for counter in counters:
-        # What somebody has taken out of the subqueue is looked at again if he gives it back.
+        # A message that was taken out of the subqueue is checked again if it is given back.
         if lane.state(counter) == AVAILABLE:
             move = RangeChange(Op.SHIFT, sub.number, index, counter, 1, to=parent.number)
             build.move(move)
-    # Forced: a place that was shown to somebody must not be given to another message (I18).
+    # Forced: a position that a client has seen must not be given to another message (I18).
     step.record(build.change)
     return len(counters)
 
 
 def waiting(queue: Queue) -> tuple[int, int]:
-    """How many messages of a queue, or in a subqueue, are delayed, and when the first is due."""
+    """Return how many messages of a queue, or in a subqueue, are delayed, and the first due
+    time."""
     sub = queue if queue.sub else queue.subs.get(DELAYED)
     count, due_s = 0, NEVER_S
     for lane in sub.lanes.values() if sub is not None else ():
@@ -179,9 +180,9 @@ def waiting(queue: Queue) -> tuple[int, int]:
 
 
 def refuse_delayed(step: Step, outgoing: OutgoingQueue, index: int) -> int:
-    """End what is delayed in a lane of an outgoing queue whose queue manager knows of no delays:
-    as not delivered, or in doubt if it has been transmitted to one that did. What is due by now is
-    as any other message.
+    """End delayed messages in a lane of an outgoing queue whose queue manager has no delays: as not
+    delivered, or in doubt if they have been transmitted to one that had. A message that is due by
+    now is like any other.
 
     Returns:
         How many have ended; REFUSED_AT_ONCE: there may be more.
@@ -197,7 +198,7 @@ def refuse_delayed(step: Step, outgoing: OutgoingQueue, index: int) -> int:
             if found == REFUSED_AT_ONCE:
                 break
     else:
-        # So that the rest is not looked at each time that something may leave.
+        # So that the rest is not examined each time that something may leave.
         due.latest = now_s
     step.record(build.change)
     if found:

@@ -1,8 +1,8 @@
 """The queue manager: one pure function of its state, an input and the time.
 
-``step`` hands each input to the rule for it; the rules stand in the other modules. Nothing here
-waits, reads a clock or touches a file, so the same manager runs in production and in the
-simulator, and the same inputs give the same decisions (I27).
+``step`` hands each input to its rule; the rules are in the other modules. Nothing here waits, reads
+a clock or touches a file, so the same manager runs in production and in the simulator, and equal
+inputs give equal decisions (I27).
 """
 
 from __future__ import annotations
@@ -164,11 +164,11 @@ from onceq.model.settings import Settings
 from onceq.model.time import NEVER_S, SECOND_US, Now
 
 _NOT_REFUSED: Final = (ReceiveTimeout, OperationCancelled)
-"""Errors that say that nothing has come, and no more."""
+"""Errors that only say that no message has come."""
 
 
 class Manager:
-    """See the module. One caller at a time."""
+    """The queue manager of this module. One caller at a time."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class Manager:
         routes: Mapping[bytes, str] | None = None,
         peers: Mapping[str, str] | None = None,
     ) -> None:
-        """Make a manager with nothing in it; ``recover`` comes before the first step.
+        """Make an empty manager; ``recover`` comes before the first step.
 
         Args:
             addresses: Further names and addresses under which this computer is known.
@@ -189,48 +189,48 @@ class Manager:
         self._step = Step(identity, settings, addresses, routes or {}, peers or {})
         self._rules = _rules()
         self.waiting: Mapping[tuple[int, int], Receive] = self._step.readers.waiting
-        """Receives that wait for a message, to be looked at only."""
+        """Receives that wait for a message, read-only."""
         self.counts: Counts = self._step.counts
-        """What has happened since the start. A field: whoever looks often makes no call."""
+        """What has happened since the start. A field, because frequent readers make no call."""
         self.owing = True
-        """Whether acknowledgments may be owed: whoever reads messages for them asks ``owed``."""
+        """Whether acknowledgments may be owed: ``owed`` says which messages to read for them."""
 
     @property
     def identity(self) -> Identity:
-        """Who this is."""
+        """The identity of this manager."""
         return self._step.identity
 
     @property
     def life(self) -> tuple[bytes, int, int, bytes]:
         """Identifier and stamp of the present life, number and digest of the last act of
-        administration: what other managers are told."""
+        administration: what other managers learn."""
         state = self._step.state
         return state.lives.id, state.stamp, state.trail.next - 1, state.trail.head
 
     def answers_to(self, host: str) -> str:
-        """A name of a computer, if it is one of this one; else the name that this one has."""
+        """Return a name of a computer if it is one of this one's; else this one's own name."""
         names = self._step.names
         return host if is_one_of(host, names.own_names) else names.called
 
     @property
     def at_work(self) -> bool:
-        """Whether something takes several steps, and is not over: each Tick goes on with it."""
+        """Whether a work of several steps is not over: each Tick continues it."""
         return bool(self._step.works)
 
     def portion_due(self, now: Now) -> bool:
-        """Whether the next Tick does a portion of what may take several steps."""
+        """Return whether the next Tick does a portion of a work that may take several steps."""
         step = self._step
         state = step.state
         return bool(step.works) or min(state.next_expiry, state.next_due) <= now.wall_s
 
     @property
     def position(self) -> int:
-        """Where the next record's frame will begin."""
+        """The position where the next record's frame will begin."""
         return self._step.position
 
     @property
     def state(self) -> State:
-        """The durable state, to be looked at only."""
+        """The durable state, read-only."""
         return self._step.state
 
     # ---- life ---------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class Manager:
             entropy: ENTROPY_BYTES random bytes, which no other start has had
                 (``core/peers/lives.py``).
             made_ns: When the directory of the store was made, which is another time for a copy.
-            orderly: Whether the store was closed in order before; None: nobody knows.
+            orderly: Whether the store was closed in order before; None: unknown.
 
         Returns:
             What follows from the restart: open transactions that a crash has undone count as
@@ -263,7 +263,8 @@ class Manager:
         return self._wrapped(now, lambda step: restart(step, entropy, made_ns, orderly=orderly))
 
     def snapshot(self) -> Snapshot:
-        """The durable state, for a checkpoint that covers every record before ``position``."""
+        """Return the durable state, for a checkpoint that covers all records before
+        ``position``."""
         return Snapshot(self._step.state)
 
     # ---- steps --------------------------------------------------------------------------
@@ -271,8 +272,8 @@ class Manager:
     def step(self, now: Now, item: Input) -> Decision:
         """Decide about one input.
 
-        A request that is refused is answered with its error. What its checks recorded before stays:
-        an empty outgoing queue or subqueue, which is removed as others are, and the end of a
+        A refused request is answered with its error. What its checks recorded before stays: an
+        empty outgoing queue or subqueue, which is removed as others are, and the end of a
         transaction that failed.
         """
         step = self._step
@@ -302,7 +303,7 @@ class Manager:
         return decision
 
     def _judge(self, item: Input) -> None:
-        """Look whether who asks may have that; raises OnceqError if not."""
+        """Check the rights of a request; raises OnceqError if one is missing."""
         actor = self._step.limited.get(getattr(item, "owner", 0))
         if actor is not None and isinstance(item, Request):
             if actor.kind is ActorKind.TOKEN:
@@ -317,8 +318,8 @@ class Manager:
         return decision
 
     def next_timer(self) -> int | None:
-        """Monotonic microseconds at which a Tick is wanted, or None. May be early: what a timer was
-        for can be over by then."""
+        """Return the monotonic microseconds at which a Tick is wanted, or None. May be early: a
+        timer's reason can be over by then."""
         step = self._step
         if step.works:
             return step.now.mono_us
@@ -337,43 +338,43 @@ class Manager:
         return soonest
 
     def acquainted(self) -> set[bytes]:
-        """The managers (by GUID) that messages came from, and those that messages go to."""
+        """Return the managers (by GUID) that messages came from, and those that messages go to."""
         sources = {source for source, _ in self._step.state.progress}
         return sources.union(self._step.names.by_guid)
 
     def owed(self, bytes_max: int) -> Live | None:
-        """Messages whose acknowledgments are still to be made: read them, and hand in Compose."""
+        """Return messages whose acknowledgments are owed: read them, and hand in Compose."""
         found = acknowledgments.owed(self._step, bytes_max)
         self.owing = found is not None
         return found
 
     def foresee(self, item: Receive) -> tuple[Extent, ...]:
-        """Where the messages lie that a receive would get now; changes nothing."""
+        """Return where the messages are that a receive would get now; changes nothing."""
         return receive.foresee(self._step, item)
 
     # ---- space --------------------------------------------------------------------------
 
     def live_bytes(self, base: int, end: int) -> int:
-        """Bytes of messages that are needed in that part of the log (never too few)."""
+        """Return the bytes of messages needed in that part of the log (never too few)."""
         return self._step.state.space.live_bytes(base, end)
 
     def live(self, base: int, end: int) -> bool:
-        """Whether any message is needed in that part of the log."""
+        """Return whether any message is needed in that part of the log."""
         return self.live_bytes(base, end) > 0
 
     def sparse(
         self, base: int, end: int, bytes_max: int, *, after: sparse_segments.Cursor | None = None,
         positions_max: int = SPARSE_POSITIONS_MAX,
     ) -> sparse_segments.Sparse:  # fmt: skip
-        """Messages to be moved so that this part of the log can go; a bounded search for them,
-        which goes on at ``after``."""
+        """Return messages to be moved so that this part of the log can go; a bounded search, which
+        continues at ``after``."""
         return sparse_segments.search(
             self._step.state, base, end, bytes_max, after=after, positions_max=positions_max
         )
 
 
 def _rules() -> dict[type[Any], Callable[[Step, Any], None]]:
-    """The rule for each input."""
+    """Return the rule for each input."""
     return _requests() | {
         Arrived: arrival.arrived,
         Compose: acknowledgments.pay,
@@ -403,7 +404,7 @@ def _rules() -> dict[type[Any], Callable[[Step, Any], None]]:
 
 
 def _requests() -> dict[type[Any], Callable[[Step, Any], None]]:
-    """Those for what applications ask."""
+    """Return the rules for requests of applications."""
     return {
         Abort: unit_of_work.abort,
         AcceptClock: peer_operations.accept_clock,
@@ -461,7 +462,7 @@ def _requests() -> dict[type[Any], Callable[[Step, Any], None]]:
 
 
 def _remove(step: Step, item: Remove) -> None:
-    """Single messages are received without their bytes, or taken out of what waits to leave."""
+    """Receive single messages without their bytes, or take them out of an outgoing queue."""
     queue = find_source(step, item.queue)
     if isinstance(queue, OutgoingQueue):
         remove_outgoing.take_out(step, item, queue)
@@ -471,10 +472,10 @@ def _remove(step: Step, item: Remove) -> None:
 
 
 def _tell_news(step: Step) -> bool:
-    """What came in or became available goes on: to waiting readers, or out. Whether there are more
+    """Pass new and available messages on: to waiting readers, or out. Return whether there are more
     acknowledgments owed."""
     owing = False
-    # Handing out may make more available: copies in journals, say.
+    # Handing out may make more available: copies in journals, for example.
     while step.touched:
         number, _ = step.touched.popitem()
         owing = owing or number == ACKS_OWED
@@ -487,7 +488,7 @@ def _tell_news(step: Step) -> bool:
 
 
 def _tick(step: Step, item: Tick) -> None:
-    """Whatever time has come for."""
+    """Do everything that is due."""
     timers = step.timers
     now_us = step.now.mono_us
     while timers and timers[0][0] <= now_us:
@@ -495,7 +496,7 @@ def _tick(step: Step, item: Tick) -> None:
         _TIMERS[what](step, whom)
     if step.state.next_due <= step.now.wall_s:
         delays.release(step)
-    # One portion, whatever waits: expiry and the other works take turns.
+    # One portion, no matter what waits: expiry and the other works take turns.
     if step.state.next_expiry <= step.now.wall_s and not (step.works and step.expired):
         mass_expiry.expire(step)
         step.expired = True

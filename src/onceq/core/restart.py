@@ -1,9 +1,9 @@
-"""What follows from a restart, once the durable state is loaded.
+"""The consequences of a restart, once the durable state is loaded.
 
 A crash undoes what was open: transactions that were not prepared are aborted, and what they had
-received stands in its place again (SND-8, RCV-12). Express messages are gone. Prepared branches
-wait for their decision, groups that had begun to commit go on, and what waits for other managers
-is sent again. The records of this are decided like those of any other step.
+received is back in its place (SND-8, RCV-12). Express messages are gone. Prepared branches wait for
+their decision, groups that had begun to commit continue, and what waits for other managers is sent
+again. These records are decided like those of any other step.
 
 Upholds: I2, I18, I22.
 """
@@ -30,8 +30,8 @@ from onceq.model.classes import MessageClass
 
 
 def restart(step: Step, entropy: bytes, made_ns: int, *, orderly: bool | None) -> None:
-    """Begin a life: what the last one had not finished is undone, or goes on."""
-    # First: whatever follows gives numbers, and they have to be those of the new life.
+    """Begin a life: undo, or continue, what the last one had not finished."""
+    # First, because what follows assigns numbers, which have to be those of the new life.
     lives.begin(step, entropy, made_ns, orderly=orderly)
     build = ChangeBuilder(step)
     gone: set[tuple[int, int, int]] = set()
@@ -61,14 +61,14 @@ def restart(step: Step, entropy: bytes, made_ns: int, *, orderly: bool | None) -
         if state == LOCKED:
             build.move(RangeChange(Op.UNLOCK, number, index, at, 1))
         else:
-            # Purged while it was locked: now that it is undone, it ends (X-19).
+            # Purged while it was locked: now that the lock is undone, it ends (X-19).
             move = RangeChange(Op.END, number, index, at, 1)
             end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_QUEUE_PURGED)
     step.record(build.change)
     groups.finish(step)
     restore.tell(step)
     wrong_names.check_own(step)
-    # Nobody waits for messages yet, and outgoing queues are started one by one below.
+    # No receive waits for messages yet, and outgoing queues are started one by one below.
     step.touched.clear()
     index_by_guid(step)
     poison.sift_all(step)
@@ -85,8 +85,8 @@ def restart(step: Step, entropy: bytes, made_ns: int, *, orderly: bool | None) -
 def _still_there(
     step: Step, held: HeldRange, gone: Container[tuple[int, int, int]]
 ) -> Iterator[HeldRange]:
-    """What a prepared branch holds without express messages, which are gone, now or before: no
-    outcome does anything to them any more."""
+    """Yield what a prepared branch holds, without express messages, which are gone, now or before:
+    no outcome changes them any more."""
     queue = step.state.all_queues.get(held.queue)
     if queue is None:
         yield held

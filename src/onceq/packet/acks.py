@@ -5,7 +5,7 @@ Their forms are those of MS-MQQB 2.2.4 and 2.2.5.
 Both are user messages to the sender's order queue with a body of 36 bytes. An order
 acknowledgment is express and may be lost (EOD-36, U6); a final one is recoverable (X-21).
 
-Upholds: I9 as far as bytes go (stream and number stand where they were given).
+Upholds: I9 as far as bytes go (stream and number are where they were given).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ ORDER_QUEUE_NUMBER: Final = 4
 BODY_BYTES: Final = 36
 _ORDER_BODY = struct.Struct("<QII4sII8x")
 HOLE_MARK: Final = b"HOLE"
-"""In bytes of an order acknowledgment that are reserved, where both ends of the session understand
-the extension: the first and the last number that its receiver lacks follow; zeros if none is known
-to be missing."""
+"""In reserved bytes of an order acknowledgment, if both ends of the session understand the
+extension: the first and the last number that its receiver lacks follow; zeros if none is known to
+be missing."""
 UNMARKED: Final = bytes(4)
 _FINAL_BODY = struct.Struct("<QII16sI")
 
@@ -43,8 +43,8 @@ class OrderAck(Record, frozen=True):
     """Everything of ``stream`` up to ``number`` is accepted and durable at ``acker``.
 
     Attributes:
-        tells_holes: Whether the mark stands where others have anything at all; it counts only on a
-            session whose ends understand the extension.
+        tells_holes: Whether the mark is in the bytes that others may use differently; it counts
+            only on a session whose ends understand the extension.
         first_missing, last_missing: Numbers of the first hole behind ``number``; zeros: none.
     """
 
@@ -80,13 +80,13 @@ def order_ack(
     queue: str = "",
     hole: tuple[int, int] | None = None,
 ) -> bytes:
-    """The packet of an order acknowledgment (MS-MQQB 2.2.4).
+    """Return the packet of an order acknowledgment (MS-MQQB 2.2.4).
 
     Args:
         own: GUID of the acknowledging manager.
         own_message: Message number of its own.
         sent_time: Seconds since 1970 UTC.
-        address: IP address of the session's peer, if what is acknowledged had a direct
+        address: IP address of the session's peer, if the acknowledged messages had a direct
             destination; else "" and ``destination_manager`` is the peer's GUID.
         number: The highest one accepted in order; 0 only to say that the beginning is missing.
         queue: URL of the destination queue, for a receipt over HTTP; else "".
@@ -115,11 +115,11 @@ def final_ack(
     address: str = "",
     queue: str = "",
 ) -> bytes:
-    """The packet of a final acknowledgment (MS-MQQB 2.2.5).
+    """Return the packet of a final acknowledgment (MS-MQQB 2.2.5).
 
     Args:
         message_class: ACK_RECEIVE or the reason why it was not received.
-        stream, number, previous, source, message: Of the message whose end it tells.
+        stream, number, previous, source, message: Of the message whose end it reports.
         own, own_message, sent_time, address, destination_manager, queue: As for ``order_ack``.
     """
     assert message_class >= MessageClass.ACK_RECEIVE, "not the class of a final acknowledgment"
@@ -142,7 +142,7 @@ def final_acks(
     address: str = "",
     queue: str = "",
 ) -> Run:
-    """Final acknowledgments of consecutive messages of a stream, as one run.
+    """Return final acknowledgments of consecutive messages of a stream, as one run.
 
     Args:
         messages: Their message numbers, in the order of the stream.
@@ -164,7 +164,7 @@ def packed(
     own: bytes, message: int, sent_time: int, address: str, manager: bytes, message_class: int,
     delivery: Delivery, body: bytes, *, queue: str = "",
 ) -> bytes:  # fmt: skip
-    """A packet for the order queue of another manager."""
+    """Return a packet for the order queue of another manager."""
     made = _headers(own, sent_time, address, manager, message_class, delivery, queue)
     run = encode_run(made, Run(body, array(LENGTH_TYPE, (len(body),))), first_message=message)
     return bytes(run.data)
@@ -191,16 +191,16 @@ def _headers(
 
 
 def is_order_queue(destination: Address) -> bool:
-    """Whether a name means the queue that acknowledgments between managers go to (EOD-35)."""
+    """Return whether a name means the queue for acknowledgments between managers (EOD-35)."""
     if destination.kind == DIRECT:
         return destination.direct.partition("\\")[2].casefold() == ORDER_QUEUE.casefold()
     return destination.kind == ON_DESTINATION and destination.number == ORDER_QUEUE_NUMBER
 
 
 def ack_class(parts: PacketHeaders) -> int:
-    """The class of an order or final acknowledgment; 0 if the packet is neither.
+    """Return the class of an order or final acknowledgment; 0 if the packet is neither.
 
-    Queue, class and size decide; the label and the base flags are not asked.
+    Queue, class and size decide; the label and the base flags do not count.
     """
     if len(parts.properties.body) != BODY_BYTES or parts.transaction is not None:
         return 0

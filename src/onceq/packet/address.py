@@ -1,4 +1,4 @@
-"""Queue names as they stand in packets: packed, read and printed (MS-MQMQ 2.2.18).
+"""Queue names in packets: packed, read and printed (MS-MQMQ 2.2.18).
 
 A UserHeader carries three names, each in one of eight layouts; a MultiQueueFormatHeader carries
 lists of names in layouts of their own. Here are both, and the way back to format names.
@@ -25,7 +25,7 @@ _COUNT = struct.Struct("<H")
 
 
 class Address(Record, frozen=True):
-    """A queue as it stands in a UserHeader.
+    """A queue as a UserHeader names it.
 
     Attributes:
         kind: 0 none, 1 same as the admin queue, 2 to 4 by number on some host, 5 by GUID, 6 by
@@ -39,7 +39,7 @@ class Address(Record, frozen=True):
     direct: str = ""
 
     def pack(self, offset: int) -> bytes:
-        """Bytes of the name, padding included, when it begins ``offset`` into the UserHeader."""
+        """Return the name, padded, as bytes if it begins ``offset`` into the UserHeader."""
         if self.kind in (ON_SOURCE, ON_DESTINATION, ON_ADMIN):
             return at.U32.pack(self.number)
         if self.kind == PUBLIC:
@@ -57,8 +57,8 @@ NOWHERE: Final = Address(NONE)
 
 
 def name_of(address: Address, *, source: bytes, manager: bytes) -> str:
-    """The format name of a queue in a packet; "" for none, and where the packet does not say
-    on which computer the queue is.
+    """Return the format name of a queue in a packet; "" for none, and if the packet does not say on
+    which computer the queue is.
 
     Args:
         source: GUID of the sending manager, for private queues on its host.
@@ -78,9 +78,10 @@ def name_of(address: Address, *, source: bytes, manager: bytes) -> str:
 
 
 def response_name(response: Address, admin: Address, *, source: bytes, manager: bytes) -> str:
-    """The format name of a response queue, which may lean on the administration queue.
+    """Return the format name of a response queue, which may depend on the administration queue.
 
-    A queue known only by number on the host of an administration queue that is itself known by a
+    A queue known only by number on the host of an administration queue that itself has a direct or
+    a public name has no format name of its own: "" then.
     direct or a public name has no format name of its own: "" then.
     """
     if response.kind == AS_ADMIN:
@@ -104,7 +105,7 @@ class Element(Record, frozen=True):
 
     @classmethod
     def of(cls, name: FormatName) -> Element:
-        """From a parsed format name.
+        """Make an element from a parsed format name.
 
         Raises:
             UnsupportedFormatName: No such element exists, or (public queues) the published
@@ -126,7 +127,7 @@ class Element(Record, frozen=True):
         return f"{'DL' if self.kind == MULTI_LIST else 'PUBLIC'}={guid_text(self.guid)}"
 
     def pack(self, offset: int) -> bytes:
-        """Bytes of the element when it begins ``offset`` bytes after a multiple of 4."""
+        """Return the element's bytes if it begins ``offset`` bytes after a multiple of 4."""
         head = _COUNT.pack(self.kind)
         if self.kind == MULTI_DIRECT:
             return head + (self.direct + "\0").encode("utf-16-le")
@@ -138,9 +139,9 @@ class MultiNames(Record, frozen=True):
     """All names of a send to several queues: a packet lists the others beside its own (FN-16).
 
     Attributes:
-        destination: The name as it was given, element by element, then the queues that it stands
-            for where these are others (DL-11, DL-12).
-        admin, response: Likewise, where these are several.
+        destination: The given name, element by element, then the queues that it stands for if
+            these are others (DL-11, DL-12).
+        admin, response: Likewise, if these are several.
     """
 
     destination: tuple[Element, ...]
@@ -148,7 +149,7 @@ class MultiNames(Record, frozen=True):
     response: tuple[Element, ...] = ()
 
     def pack(self) -> bytes:
-        """The header: three lists and an empty signature, each padded to a multiple of 4."""
+        """Return the header: three lists and an empty signature, each padded to a multiple of 4."""
         return (
             _list(at.MULTI_DESTINATION, self.destination)
             + _list(at.MULTI_ADMIN, self.admin)

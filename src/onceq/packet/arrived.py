@@ -1,13 +1,13 @@
-"""Runs out of what one read from the network brought: checked once, looked at once.
+"""Runs of packets that one read from the network brought: checked once, examined once.
 
 Consecutive packets of one sender to one queue, in one stream and in order, become one
 ``ArrivedRun``, which the core judges and stores as a whole. Packets of one batch have the same
-headers but for a few fields. So the first one is taken apart with every check, and the bytes of
-its headers become a ``_Shape``; a packet whose bytes equal them, but for numbers and sizes that
-fit, is as well-formed as the first, and costs one ``struct`` call. A session keeps the shape of
-what came last: most senders go on with what they have begun.
+headers except for a few fields. So the first one is parsed with every check, and the bytes of its
+headers become a ``_Shape``; a packet whose bytes equal them, with numbers and sizes that fit, is as
+well-formed as the first, and costs one ``struct`` call. A session keeps the shape of what came
+last: most senders continue with the same kind of messages.
 
-Upholds: I24 (nothing is believed that is not there).
+Upholds: I24 (no missing part is believed).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _USER_ASKS: Final = at.USER_DEADLETTER | at.USER_JOURNAL
 
 
 class ArrivedRun(Record, frozen=True):
-    """Consecutive packets that differ in nothing but body, message number and place.
+    """Consecutive packets that differ only in body, message number and position.
 
     Attributes:
         destination_manager: Zero for a direct name.
@@ -51,17 +51,17 @@ class ArrivedRun(Record, frozen=True):
             they are not traced.
         dead_letter: Whether a dead letter is wanted (JN).
         encrypted: The bodies are not what the sender wrote; never deliver them.
-        http: They came over HTTP, where each is answered by itself.
-        receipts: Direct name of the queue to which receipts for their stream go; "" if it is not
-            said now.
-        onward: Direct name of the queue of another host to which they are passed on; "" for what
-            stays here.
+        http: They came over HTTP, where each gets its own answer.
+        receipts: Direct name of the queue for receipts of their stream; "" if they do not say it
+            now.
+        onward: Direct name of the queue of another host to which they are passed on; "" for
+            messages that stay here.
         foreign: Whether ``onward`` names a host to which nothing is passed on: they are refused,
             unless they have arrived here before.
-        sent_to: URL to which they were sent, where a redirection has led them to their destination;
+        sent_to: URL to which they were sent, if a redirection has led them to their destination;
             "" if none has.
-        due: Second from which they can be received, as their mark says (``model/delayed.py``);
-            0: at once.
+        due: Second from which they can be received, by their mark (``model/delayed.py``); 0: at
+            once.
         barred: Whether they ask for acknowledgments at a queue here that their sender may not send
             to.
     """
@@ -101,8 +101,8 @@ class ArrivedRun(Record, frozen=True):
 
 
 class LastShape:
-    """The shape of what came last, for who reads packets one piece after another: what comes next
-    most often has the same."""
+    """The shape of the last packet, for reading packets piece by piece: the next one usually has
+    the same."""
 
     __slots__ = ("shape",)
 
@@ -111,14 +111,14 @@ class LastShape:
 
 
 def cut(data: Buffer, lengths: array[int], last: LastShape | None = None) -> list[ArrivedRun]:
-    """Check packets and put them together into runs.
+    """Check packets and combine them into runs.
 
     The runs are views of ``data``, which must not change as long as they live.
 
     Args:
         data: User packets one after another.
         lengths: Their sizes, which must be those that their headers declare.
-        last: What came before from the same sender, if anything has.
+        last: The shape before, from the same sender, if there is one.
 
     Raises:
         MalformedPacket: One of them is not a message; none counts then.
@@ -144,7 +144,7 @@ def cut(data: Buffer, lengths: array[int], last: LastShape | None = None) -> lis
 
 
 _Fields = tuple[int, int, int, int, int]
-"""In what packets of one shape differ: sent time, message number, stream, number and previous."""
+"""The differences of packets of one shape: sent time, message number, stream, number, previous."""
 
 
 def _fields(parts: PacketHeaders) -> _Fields:
@@ -160,7 +160,7 @@ def _fields(parts: PacketHeaders) -> _Fields:
 
 
 class _Shape:
-    """The headers of a checked packet, to hold others against.
+    """The headers of a checked packet, to compare others with.
 
     Equal bytes are: BaseHeader and UserHeader without packet size, sent time and message number,
     names, ConnectorQMGuid and SecurityHeader, flags, class and correlation of the properties,
@@ -185,14 +185,14 @@ class _Shape:
             f"<8sI40sII{names_end - at.OFF_USER_FLAGS}s{'IQII' if tx else ''}"
             f"{properties - after_tx}s24s8xII12xI{2 * props.label_chars}s"
         )
-        # Packets that are traced or came over SOAP, and bytes behind the headers, are rare: such a
-        # packet is a run of its own. What goes to many destinations is not rare.
+        # Packets that are traced or came over SOAP, and bytes behind the headers, are rare: such
+        # a packet is its own run. Packets to many destinations are not rare.
         self.alone = bool(
             parts.debug or parts.soap or parts.trailing or parts.encrypted
             or props.body_allocated != len(props.body)
         )  # fmt: skip
         self.multi = parts.multi
-        # What an acknowledgment between managers is depends on the size of its body.
+        # The size of its body says which acknowledgment between managers it is.
         self.due = due_of(props.extension[-TRAILER_BYTES:])
         self.body = len(props.body) if is_order_queue(user.destination) else -1
         # With the next read, too, unless its body says what it is.
@@ -219,8 +219,8 @@ class _Shape:
         )  # fmt: skip
 
     def read(self, view: memoryview, start: int, size: int) -> _Fields | None:
-        """The fields of the packet at ``start`` if it is well-formed because the one was that this
-        shape was taken from; else None."""
+        """Return the fields of the packet at ``start`` if it is well-formed like the packet of this
+        shape; else None."""
         if self.alone or size < self.form.size:
             return None
         stream = number = previous = 0
@@ -249,16 +249,16 @@ class _Shape:
         return sent, message, stream, number, previous
 
     def _due(self, view: memoryview, start: int, extension: int) -> int:
-        """When a packet is due whose label is as long as that of this shape; 0: at once."""
+        """Return when a packet is due whose label has the length of this shape's; 0: at once."""
         end = start + self.label_end + extension
         return due_of(bytes(view[max(end - TRAILER_BYTES, end - extension) : end]))
 
     def run(self, first: _Fields, view: memoryview, start: int, lengths: array[int]) -> ArrivedRun:
-        """The run that begins with a packet of this shape, as far as the next ones continue it.
+        """Return the run that begins with a packet of this shape, as far as the next continue it.
 
         Args:
             first: The fields of that packet.
-            lengths: Of it, and of those behind it.
+            lengths: Sizes of it, and of those behind it.
         """
         sent, message, stream, number, first_previous = first
         first_number = number

@@ -1,7 +1,7 @@
-"""Messages that were received or peeked together, decoded one by one when they are looked at.
+"""Messages that were received or peeked together, decoded one by one when they are read.
 
-What a queue manager hands out, what crosses a connection and what an application gets is the same
-object: packets as one piece of memory, and tables with a number for each of them.
+A queue manager hands out, a connection carries, and an application gets the same object: packets as
+one piece of memory, and tables with a number for each of them.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from onceq.packet.decode import message_of
 from onceq.packet.headers import headers
 
 _NONE_BEFORE: Final = (0, "")
-"""Of a message that was received in vain nowhere before."""
+"""Of a message whose receive has never failed before."""
 
 
 class Batch(Sequence[Message]):
-    """Messages that were received or peeked together; each is decoded when it is looked at.
+    """Messages that were received or peeked together; each is decoded when it is read.
 
     Attributes:
         lookup_ids: Lookup identifier of each message.
-        run: Their packets, for those who pass them on.
-        scanned: Of a search: the lookup identifier up to which it has come; else 0.
+        run: Their packets, for forwarding.
+        scanned: Of a search: the lookup identifier that it has reached; else 0.
     """
 
     __slots__ = (
@@ -55,12 +55,12 @@ class Batch(Sequence[Message]):
         self.notes = dict(notes)
         """By index: what is known of a dead letter beside its class (``Message.note``)."""
         self.failures = {index: (times, why) for index, times, why in failures} if failures else {}
-        """By index: how often a message was received in vain at places that it had before, and what
-        the last receiver has said (``Message.attempts``, ``Message.failure``)."""
+        """By index: how many receives of a message failed at places that it had before, and the
+        reason that the last receiver gave (``Message.attempts``, ``Message.failure``)."""
         self._starts: list[int] = []
 
     def __getstate__(self) -> object:
-        """The bytes of an embedded manager stand in the memory of its log, and travel as a copy."""
+        """Copy the bytes: an embedded manager's are in the memory of its log."""
         values, slots = cast(tuple[Any, dict[str, Any]], super().__getstate__())
         return values, slots | {"run": Run(bytes(self.run.data), self.run.lengths)}
 
@@ -101,32 +101,32 @@ class Batch(Sequence[Message]):
 
     @property
     def arrived_times(self) -> array[int]:
-        """Seconds since 1970 UTC at which each message entered the queue."""
+        """Return the seconds since 1970 UTC at which each message entered the queue."""
         return self._arrived
 
     @property
     def abort_counts(self) -> array[int]:
-        """How often a transaction that received each was aborted."""
+        """Return how often a transaction that received each was aborted."""
         return self._aborts
 
     @property
     def moves(self) -> list[tuple[int, int, int]]:
-        """(index, how often, second of the last) of those moved between subqueues."""
+        """Return (index, how often, second of the last) of those moved between subqueues."""
         return [(index, *moved) for index, moved in self._moves.items()]
 
     def bodies(self) -> list[bytes]:
-        """All bodies, without decoding anything else: the fast way through a large batch."""
+        """Return all bodies without decoding anything else: the fast way through a large batch."""
         return bodies(self.run)
 
     def over(self, run: Run) -> Batch:
-        """The same messages with other packets, one for each."""
+        """Return the same messages with other packets, one for each."""
         return Batch(
             run, self.lookup_ids, self._arrived, self._aborts, self.moves, self.scanned,
             self.notes.items(), [(i, *failure) for i, failure in self.failures.items()],
         )  # fmt: skip
 
     def part(self, first: int, count: int) -> Batch:
-        """``count`` of the messages from index ``first`` on, without copying them."""
+        """Return ``count`` of the messages from index ``first`` on, without copying them."""
         end = first + count
         return Batch(
             self.run.part(first, count),

@@ -1,7 +1,7 @@
-"""Bodies out of a run of packets without decoding the rest of them.
+"""Bodies of a run of packets, without decoding the rest.
 
-Most packets of a run have the same headers but for sizes and numbers. Where the bytes that decide
-on the layout are those of the packet before, the body stands at the same offset; anything else is
+Most packets of a run have the same headers except for sizes and numbers. If the bytes that decide
+the layout equal those of the packet before, the body is at the same offset; any other packet is
 parsed with all its checks.
 """
 
@@ -21,7 +21,7 @@ _layouts: list[_Layout] = [(b"", b"", b"", 0, 0, 0)]
 
 
 def bodies(run: Run) -> list[bytes]:
-    """The body of each packet; raises MalformedPacket."""
+    """Return the body of each packet; raises MalformedPacket."""
     data = run.data if isinstance(run.data, bytes) else bytes(run.data)
     found: list[bytes] = []
     add = found.append

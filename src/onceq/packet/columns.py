@@ -24,9 +24,9 @@ _LOWEST: Final = bytes(range(256)) * 256
 _SECOND: Final = b"".join(bytes((value,)) * 256 for value in range(256))
 """The two lower bytes of all numbers of a page, as columns."""
 _TOGETHER: Final = 1 << 10
-"""Pieces that are cut by one format, which takes some dozens of bytes for each."""
+"""Pieces that one format cuts; it takes some dozens of bytes for each."""
 _AS_STORED: Final = sys.byteorder == "little" and array("I").itemsize == _NUMBER
-"""Whether this processor keeps numbers as messages have them."""
+"""Whether this processor stores numbers in the byte order of messages."""
 
 
 def spread(out: bytearray, place: int, stride: int, raw: bytes | bytearray, size: int) -> None:
@@ -41,7 +41,7 @@ def spread(out: bytearray, place: int, stride: int, raw: bytes | bytearray, size
         for k in range(size):
             out[place + k :: stride] = raw[k::size]
         return
-    # The same by columns of four bytes, whatever order these have.
+    # The same by columns of four bytes, in any order.
     with memoryview(out) as view, view.cast("I") as words:
         columns = memoryview(raw).cast("I")
         for k in range(size // _WORD):
@@ -51,10 +51,10 @@ def spread(out: bytearray, place: int, stride: int, raw: bytes | bytearray, size
 def move(
     out: bytearray, place: int, stride: int, of: bytes, origin: int, step: int, size: int
 ) -> None:
-    """Write one field of each of several headers from where it stands in another piece of bytes.
+    """Copy one field of each of several headers from its place in another piece of bytes.
 
     Args:
-        out, place, stride: As of ``spread``.
+        out, place, stride: As for ``spread``.
         of: One field every ``step`` bytes, of which the first begins at ``origin``.
         size: Bytes of the field.
     """
@@ -63,7 +63,7 @@ def move(
 
 
 def gathered(of: bytes | bytearray, origin: int, step: int, size: int, count: int) -> bytearray:
-    """One field of ``size`` bytes of each of ``count`` headers, one after another."""
+    """Return one field of ``size`` bytes of each of ``count`` headers, one after another."""
     out = bytearray(size * count)
     for k in range(size):
         out[k::size] = of[origin + k :: step]
@@ -78,7 +78,7 @@ def spread_numbers(
 
 
 def _raw(numbers: Iterable[int], count: int) -> bytes | bytearray:
-    """Numbers one after another as messages have them."""
+    """Return numbers one after another in the byte order of messages."""
     if isinstance(numbers, range) and numbers.step == 1:
         return consecutive(numbers.start, count)
     if _AS_STORED and isinstance(numbers, array) and numbers.typecode == "I":
@@ -87,7 +87,7 @@ def _raw(numbers: Iterable[int], count: int) -> bytes | bytearray:
 
 
 def consecutive(first: int, count: int) -> bytearray:
-    """So many 32-bit numbers from ``first`` on, made by columns as well."""
+    """Return ``count`` 32-bit numbers from ``first`` on, also made by columns."""
     raw = bytearray(_NUMBER * count)
     done = 0
     while done < count:
@@ -104,7 +104,7 @@ def consecutive(first: int, count: int) -> bytearray:
 
 
 def cut(data: Buffer, size: int, *, skip: int = 0, rest: int = 0) -> Sequence[bytes]:
-    """Pieces of one size.
+    """Return pieces of one size.
 
     Args:
         skip, rest: Bytes before and behind each piece that belong to none.
@@ -114,7 +114,7 @@ def cut(data: Buffer, size: int, *, skip: int = 0, rest: int = 0) -> Sequence[by
     if count > _TOGETHER:
         view = memoryview(data)
         return [bytes(view[at : at + size]) for at in range(skip, len(data), stride)]
-    # One format for all of them takes a fifth of the time of as many slices.
+    # One format for all of them takes a fifth of the time of single slices.
     return _pieces(size, skip, rest, count).unpack_from(data)
 
 

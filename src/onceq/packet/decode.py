@@ -1,10 +1,10 @@
-"""From a packet to the message that an application sees, and quick looks at a few fields.
+"""From a packet to the message that an application sees, and quick reads of a few fields.
 
-``decode`` is complete and checks everything. The quick looks (``glance``, ``tx_offset`` and the
+``decode`` is complete and checks everything. The quick reads (``glance``, ``tx_offset`` and the
 like) read what they need at its offset and check only that it is there: they serve packets that
 were checked when they arrived, or were made here.
 
-Upholds: I24; I7 and I8 in so far as ``set_previous`` writes nothing but the previous number.
+Upholds: I24; I7 and I8 in so far as ``set_previous`` writes only the previous number.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ ACKNOWLEDGE_MASK: Final = 0x0F
 NAME_BYTES: Final = (0, 0, 4, 4, 4, 16, 20)
 """Bytes of a name in a UserHeader by its type; direct names have a length of their own."""
 
-# A flag of Python costs several calls to make; there are few of them.
+# Making a flag of Python costs several calls; there are few of them.
 _ACKNOWLEDGES: Final = tuple(map(Acknowledge, range(ACKNOWLEDGE_MASK + 1)))
 _JOURNALS: Final = tuple(map(Journal, range(4)))
 _JOURNAL_SHIFT: Final = at.USER_DEADLETTER.bit_length() - 1
-"""DEADLETTER and JOURNAL stand side by side, as in ``Journal``."""
+"""DEADLETTER and JOURNAL are adjacent bits, as in ``Journal``."""
 
 _U16 = struct.Struct("<H")
 
@@ -47,7 +47,7 @@ _U16 = struct.Struct("<H")
 
 
 def decode(packet: Buffer) -> Message:
-    """The message of a packet by itself, as an application sees it.
+    """Return the message of a single packet, as an application sees it.
 
     Raises:
         MalformedPacket: It is not a packet; the text names field and offset.
@@ -66,14 +66,14 @@ def message_of(
     attempts: int = 0,
     failure: str = "",
 ) -> Message:
-    """The message of a packet that was taken apart, and what its queue knows of it.
+    """Return the message of a parsed packet, with what its queue knows of it.
 
     Args:
         arrived_time: Seconds since 1970 UTC, when it entered its queue; 0: it has not.
         moves: How often it was moved between subqueues, and the second of the last time.
         note: What is known beside the class (``Message.note``).
-        attempts: How often it was received in vain.
-        failure: What the last receiver has said of that.
+        attempts: How often its receive failed.
+        failure: The reason that the last receiver gave.
     """
     user, props, tx = parts.user, parts.properties, parts.transaction
     names = {"source": user.source, "manager": user.destination_manager}
@@ -106,7 +106,8 @@ def message_of(
         lookup_id=lookup_id,
         transactional=tx is not None,
         stream=tx.stream if tx else 0,
-        # Without a stream they say which one of its transaction it is (``packet/heads.py``).
+        # Without a stream they give the message's position in its transaction
+        # (``packet/heads.py``).
         number=tx.number if tx and tx.stream else 0,
         previous=tx.previous if tx and tx.stream else 0,
         transaction=(tx.flags & at.TX_NUMBER_MASK) >> at.TX_NUMBER_SHIFT if tx else 0,
@@ -141,16 +142,16 @@ _NO_MARKS: Final = (b"", 0, "", 0)
 
 
 def _marks(extension: bytes) -> tuple[bytes, int, str, int]:
-    """An extension without our own marks, and what these say: how often the message was returned,
-    of which trace it is, and when it is due."""
+    """Return an extension without our own marks, and what these say: how often the message was
+    returned, its trace, and when it is due."""
     plain, deliver_at = undelayed(extension)
     plain, traceparent = untraced(plain)
     return *unmarked(plain), traceparent, deliver_at
 
 
 def _lists(multi: bytes) -> _Lists:
-    """Several queues as multiple-element names; "" where there is but one, or where the lists
-    make no sense (the names in the UserHeader count then)."""
+    """Return several queues as multiple-element names; "" if there is only one, or if the lists are
+    invalid (the names in the UserHeader count then)."""
     try:
         found = parse_multi(multi)
     except MalformedPacket:
@@ -161,7 +162,7 @@ def _lists(multi: bytes) -> _Lists:
 
 
 def _clean(label: str) -> str:
-    """A label as text: up to its first NUL, half surrogates replaced, so that it can be printed."""
+    """Return a label as printable text: up to its first NUL, with half surrogates replaced."""
     text = label.partition("\0")[0]
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
@@ -194,12 +195,12 @@ class Glance(Record, frozen=True):
 
     @property
     def transactional(self) -> bool:
-        """Whether it has a TransactionHeader."""
+        """Return whether it has a TransactionHeader."""
         return bool(self.user_flags & at.USER_TRANSACTION)
 
     @property
     def recoverable(self) -> bool:
-        """Whether it has delivery mode 1; transactional messages always have."""
+        """Return whether it has delivery mode 1; transactional messages always have."""
         return bool(self.user_flags & at.USER_RECOVERABLE)
 
 
@@ -231,7 +232,7 @@ def glance(packet: Buffer, start: int = 0) -> Glance:
 
 
 def _names_end(packet: Buffer, start: int) -> tuple[int, int]:
-    """Where the UserHeader ends, from the packet's start, and its flags."""
+    """Return where the UserHeader ends, from the packet's start, and its flags."""
     try:
         (flags,) = at.U32.unpack_from(packet, start + at.OFF_USER_FLAGS)
         end = at.OFF_NAMES
@@ -247,7 +248,7 @@ def _names_end(packet: Buffer, start: int) -> tuple[int, int]:
 
 
 def tx_offset(packet: Buffer, start: int = 0) -> int:
-    """Where the TransactionHeader is, from the start of the packet; 0 if it has none.
+    """Return the TransactionHeader's offset from the start of the packet; 0 if it has none.
 
     Raises:
         MalformedPacket: The packet, which begins at ``start``, ends before it.
@@ -257,7 +258,7 @@ def tx_offset(packet: Buffer, start: int = 0) -> int:
 
 
 def properties_offset(packet: Buffer, start: int = 0) -> int:
-    """Where the MessagePropertiesHeader is, from the start of the packet.
+    """Return the MessagePropertiesHeader's offset from the start of the packet.
 
     Raises:
         MalformedPacket: The packet, which begins at ``start``, ends before it.
@@ -290,7 +291,7 @@ def set_previous(packet: bytearray | memoryview, start: int, size: int, previous
 def set_places(
     packets: bytearray, start: int, count: int, stream: int, number: int, previous: int
 ) -> None:
-    """Write another stream into packets that stand one after another, and numbers that follow.
+    """Write another stream into consecutive packets, with consecutive numbers.
 
     Args:
         start: Where the first is; all must have been checked, and be transactional.

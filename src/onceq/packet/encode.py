@@ -1,12 +1,11 @@
 """From bodies to packets: the headers once for a batch, the changing fields once for a message.
 
 ``encode_run`` puts the headers of a batch (``templates.py``) before every body and fills in sizes,
-message numbers and sequence numbers. This is the one place where each message
-costs Python time on its way out, so bodies are joined with their headers by C code, in blocks that
-stay in the processor's cache, and the numbers are then written column by column: byte k of all of
-them at once.
+message numbers and sequence numbers. This is the one place where each outgoing message costs Python
+time, so C code joins bodies with their headers, in blocks that stay in the processor's cache, and
+the numbers are then written column by column: byte k of all of them at once.
 
-Upholds: I7 and I8 as far as bytes go (number and previous number stand where they were given).
+Upholds: I7 and I8 as far as bytes go (number and previous number are where they were given).
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from onceq.packet.templates import ORDER, Template
 NUMBER_MAX: Final = 0xFFFF_FFFF
 MESSAGE_NUMBERS: Final = 1 << 32
 COLUMNS_FROM: Final = 8
-"""From so many packets on, writing numbers by columns is faster than one by one."""
+"""From this number of packets on, writing numbers by columns is faster than one by one."""
 BLOCK_MESSAGES: Final = 1_000
 _BLOCK_BYTES: Final = 1 << 18
-"""What is cut apart and put together again at once does not leave the processor's cache in
+"""Bytes that are cut apart and joined again at once, so that they stay in the processor's cache in
 between."""
 _VIEW_FROM: Final = 4_096
 """Bytes of a body from which on a view of it costs less than a copy."""
@@ -63,17 +62,17 @@ def encode_run(
 
     Args:
         first_message: Message number of the first; the others follow, 1 after 2^32 - 1.
-        stream, first_number: Where they stand in their stream; zeros for none. The previous
-            number of each is the number before its own.
+        stream, first_number: Their position in their stream; zeros for none. The previous number
+            of each is the number before its own.
         transaction: 20-bit number of the sending transaction.
-        here: In place of number and previous number where there is no stream, the same in all:
-            which messages of their transaction they are (``packet/heads.py``).
+        here: Replaces number and previous number if there is no stream, the same in all: which
+            messages of their transaction they are (``packet/heads.py``).
         first, last: Whether the first and the last of them are so in their transaction to this
             queue (SND-10).
         own: Headers of the messages' own (``own.py``), checked, one for each body.
 
     Returns:
-        The packets; their bytes may be changed by nobody.
+        The packets; their bytes must not be changed.
 
     Raises:
         BodyTooLarge: One packet would be larger than PACKET_BYTES_MAX.
@@ -116,10 +115,10 @@ def encode_fronts(
     first: bool = False,
     last: bool = False,
 ) -> Run:
-    """The packets of ``encode_run`` up to their properties, without the rest.
+    """Return the packets of ``encode_run`` up to their properties, without the rest.
 
     Args:
-        lengths: Of the whole packets.
+        lengths: Sizes of the whole packets.
     """
     count, front = len(lengths), made.properties
     head = bytearray(made.head[:front])
@@ -138,8 +137,8 @@ def _write_order(
     out: bytearray, packets: array[int], header: int, stream: int, first_number: int, *,
     first: bool, last: bool,
 ) -> None:  # fmt: skip
-    """Where packets stand in their stream and their transaction; ``header``: offset of the
-    TransactionHeader."""
+    """Write the positions of packets in their stream and their transaction; ``header``: offset of
+    the TransactionHeader."""
     count = len(packets)
     if stream:
         numbers = range(first_number, first_number + count)
@@ -156,8 +155,8 @@ def _one(
     made: Template, bodies: Run, message: int, stream: int, number: int, flags: int,
     here: tuple[int, int],
 ) -> Run:  # fmt: skip
-    """A single packet, which many transactions consist of: no columns, no tables, and 1.9 us
-    instead of 5.8."""
+    """Return a single packet, as in many transactions: no columns, no tables, and 1.9 us instead of
+    5.8."""
     head, size = bytearray(made.head), bodies.lengths[0]
     padding = PADDING[(len(head) + size) % 4]
     packet = len(head) + size + len(padding) + len(made.tail)
@@ -189,7 +188,7 @@ def _set_size(head: bytearray, made: Template, size: int) -> None:
 
 
 def _join_equal(made: Template, head: bytearray, bodies: Run) -> tuple[bytearray, array[int]]:
-    """Bodies of one length, each with its headers before it."""
+    """Join bodies of one length, each with its headers before it."""
     size, count = bodies.lengths[0], len(bodies)
     _set_size(head, made, size)
     after = PADDING[(len(head) + size) % 4] + made.tail
@@ -209,7 +208,7 @@ def _join_equal(made: Template, head: bytearray, bodies: Run) -> tuple[bytearray
 
 
 def _join(made: Template, head: bytearray, bodies: Run) -> tuple[bytearray, array[int]]:
-    """Bodies of several lengths."""
+    """Join bodies of several lengths."""
     parts: list[Buffer] = []
     packets = array(LENGTH_TYPE)
     view, end, size, after, packet = memoryview(bodies.data), 0, -1, b"", 0
@@ -230,8 +229,7 @@ def _join(made: Template, head: bytearray, bodies: Run) -> tuple[bytearray, arra
 def _join_own(
     made: Template, head: bytearray, bodies: Run, own: Run, messages: Sequence[int]
 ) -> tuple[bytearray, array[int]]:
-    """Bodies, each behind a header of its own; what all have in common is filled in there, and the
-    message numbers are written."""
+    """Join bodies with their own headers, and write the common fields and the message numbers."""
     count = len(bodies)
     out, packets = bytearray(), array(LENGTH_TYPE)
     body, header = memoryview(bodies.data), memoryview(own.data)
@@ -256,7 +254,7 @@ def _join_own(
 def _own_parts(
     made: Template, head: bytearray, bodies: Run, own: Run, messages: Sequence[int]
 ) -> tuple[list[Buffer], array[int]]:
-    """The pieces of packets with headers of their own, and the length of each packet."""
+    """Return the pieces of packets with headers of their own, and the length of each packet."""
     before, count, data = made.properties, len(bodies), bytes(own.data)
     fixed = at.PROPERTIES_HEADER
     lead = before + fixed
@@ -287,7 +285,7 @@ def _own_parts(
 
 
 def _apart(bodies: Run) -> Sequence[Buffer]:
-    """Each of them; views of them where they are given as a view."""
+    """Return each body; views if they are given as a view."""
     if isinstance(bodies.data, bytes) and alike(bodies.lengths) and bodies.data:
         return cut(bodies.data, bodies.lengths[0])
     return [bodies.data[a:b] for a, b in pairwise(starts_of(bodies.lengths))]
@@ -296,7 +294,7 @@ def _apart(bodies: Run) -> Sequence[Buffer]:
 def _behind_each(
     made: Template, heads: array[int], bodies: array[int]
 ) -> tuple[list[bytes], array[int]]:
-    """What follows each body, and the length of each packet; ``heads``: lengths of headers."""
+    """Return what follows each body, and each packet's length; ``heads``: lengths of headers."""
     before, count = made.properties, len(bodies)
     if alike(heads) and alike(bodies):
         size = before + heads[0] + bodies[0]
@@ -309,7 +307,7 @@ def _behind_each(
 
 
 def _behind(made: Template, size: int) -> bytes:
-    """What follows the body in packets that have so many bytes up to its end."""
+    """Return what follows the body in packets with ``size`` bytes up to its end."""
     return PADDING[size % 4] + made.tail
 
 
@@ -324,7 +322,7 @@ def _check_packets(packets: array[int], first: int) -> None:
 
 
 def _messages(first: int, count: int) -> Sequence[int]:
-    """Message numbers from ``first`` on; 0 means "not assigned" and is left out."""
+    """Return message numbers from ``first`` on; 0 means "not assigned" and is left out."""
     if first + count <= MESSAGE_NUMBERS:
         return range(first, first + count)
     return [(first + i - 1) % NUMBER_MAX + 1 for i in range(count)]

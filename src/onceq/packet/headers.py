@@ -1,7 +1,7 @@
-"""A user packet taken apart, every header with its checks, and put together again.
+"""A user packet parsed into its headers, with every check, and put together again.
 
-Nothing from outside is believed: each length is held against what is there before anything is
-taken. Every field is kept as it stands, padding and reserved bytes too, so that
+Nothing from outside is believed: each length is compared with the bytes that are there before
+anything is taken. Every field is kept unchanged, padding and reserved bytes too, so that
 ``encode_headers(headers(packet)) == packet`` for every well-formed packet. Bytes after the last
 announced header are kept and counted, never interpreted (U14).
 
@@ -86,9 +86,9 @@ class PropertiesHeader(Record, frozen=True):
     """(MS-MQMQ 2.2.19.3)
 
     Attributes:
-        label_chars: LabelLength as it stands: 0 for no label, else with its terminator.
+        label_chars: LabelLength unchanged: 0 for no label, else with its terminator.
         body_allocated: AllocationBodySize.
-        slack: Bytes between the end of an encrypted body and that of its place.
+        slack: Bytes between the end of an encrypted body and the end of its place.
     """
 
     flags: int
@@ -139,15 +139,15 @@ class PacketHeaders(Record, frozen=True):
 
     @property
     def encrypted(self) -> bool:
-        """Whether the body must not be taken for what the sender wrote."""
+        """Return whether the body must not be taken for what the sender wrote."""
         return self.security is not None and bool(self.security.flags & at.SECURITY_ENCRYPTED)
 
 
-# ---- taking apart ------------------------------------------------------------------------
+# ---- parsing -----------------------------------------------------------------------------
 
 
 def headers(packet: Buffer) -> PacketHeaders:
-    """Take a whole user packet apart.
+    """Parse a whole user packet.
 
     Raises:
         MalformedPacket: It is not one; the text names field and offset.
@@ -188,7 +188,7 @@ def headers(packet: Buffer) -> PacketHeaders:
 
 
 def user_header(packet: Buffer) -> UserHeader:
-    """The UserHeader alone, of a packet that was checked, and may be cut off behind it."""
+    """Return the UserHeader alone of a checked packet, which may be cut off behind it."""
     return _user(Reader(packet, at.BASE_HEADER))
 
 
@@ -230,7 +230,7 @@ def _address(reader: Reader, start: int, kind: int, legal: frozenset[int], what:
 
 
 def _security(reader: Reader) -> SecurityHeader:
-    """Each part takes its size rounded up to 4; the flag AI is not asked (Windows sends it 0)."""
+    """Read it; each part takes its size rounded up to 4; the flag AI is ignored (Windows: 0)."""
     start = reader.at
     flags, *sizes = reader.unpack(_SECURITY, "SecurityHeader")
     parts = []
@@ -269,7 +269,7 @@ def _debug(reader: Reader) -> DebugHeader:
 
 
 def _soap(reader: Reader) -> bytes:
-    """Two sections of text; whether the second is aligned is not published: taken as so (U16)."""
+    """Read two sections of text; the second's alignment is not published, and assumed (U16)."""
     start = reader.at
     for what in ("SoapHeader", "SoapBody"):
         _, _, chars = reader.unpack(_SECTION, what)
@@ -279,7 +279,7 @@ def _soap(reader: Reader) -> bytes:
 
 
 def _multi(reader: Reader) -> bytes:
-    """Three lists and a signature, stepped over by their sizes (see ``multi.py``)."""
+    """Skip three lists and a signature by their sizes (see ``multi.py``)."""
     start = reader.at
     for what in ("Destination", "Admin", "Response"):
         at_list = reader.at
@@ -297,7 +297,7 @@ def _multi(reader: Reader) -> bytes:
 
 
 def encode_headers(parts: PacketHeaders) -> bytes:
-    """The bytes of a packet that was taken apart; sizes are those of the parts."""
+    """Return the bytes of a parsed packet; sizes are those of the parts."""
     paddings = iter(parts.paddings)
     out = bytearray(at.BASE_HEADER)
     _put_user(out, parts.user, paddings)

@@ -1,11 +1,11 @@
-"""What a search or a survey needs of a packet: small records instead of whole messages.
+"""The part of a packet that a search or a survey needs: small records instead of whole messages.
 
 Read at fixed offsets, from packets that were checked when they arrived (MS-MQMQ 2.2.19).
 
-A transactional message that was sent to a queue of this manager is in no stream. Its number is
-then its message number, less which message it is of its transaction to that queue (from 1), and its
-previous number is the message number of the first of these. Both are the same in all messages of a
-batch, so they cost nothing to write.
+A transactional message that was sent to a queue of this manager is in no stream. Its number is then
+its message number, minus its position in its transaction to that queue (from 1), and its previous
+number is the message number of the first of these. Both are equal in all messages of a batch, so
+writing them costs nothing.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from onceq.packet.headers import encode_headers, headers
 HEAD = struct.Struct("<16sIIQIII")
 """Source, message number, TransactionHeader flags, stream, number, previous number, packet size."""
 _CORRELATION = (4, 24)
-"""Where the correlation identifier is, from the start of the MessagePropertiesHeader."""
+"""Offset of the correlation identifier in the MessagePropertiesHeader."""
 
 
 class Head(Record, frozen=True):
-    """Where a message comes from, and to which transaction it belongs.
+    """The origin of a message, and its transaction.
 
     Attributes:
-        stream: 0: it was sent on this computer, or outside of transactions.
+        stream: 0: it was sent on this computer, or outside transactions.
         number, previous: In its stream; without one, see the module. ``previous`` 0 and no stream:
             an older onceq has put it there, or it is not transactional.
     """
@@ -45,35 +45,35 @@ class Head(Record, frozen=True):
 
     @property
     def transaction(self) -> int:
-        """Number of the sending transaction (SND-11)."""
+        """Return the number of the sending transaction (SND-11)."""
         return (self.flags & at.TX_NUMBER_MASK) >> at.TX_NUMBER_SHIFT
 
     @property
     def first(self) -> bool:
-        """Whether it is the first of its transaction to this queue (SND-10)."""
+        """Return whether it is the first of its transaction to this queue (SND-10)."""
         return bool(self.flags & at.TX_FIRST)
 
     @property
     def last(self) -> bool:
-        """Whether it is the last one."""
+        """Return whether it is the last of its transaction to this queue."""
         return bool(self.flags & at.TX_LAST)
 
     @property
     def ordinal(self) -> int:
-        """One more than the number of the message before in its transaction to this queue; 0: not
-        known."""
+        """Return one more than the number of the message before in its transaction to this queue;
+        0: unknown."""
         if self.stream:
             return self.number
         return (self.message - self.number) & 0xFFFF_FFFF if self.previous else 0
 
     @classmethod
     def unpack(cls, raw: Buffer) -> Head:
-        """From a record; raises struct.error."""
+        """Read a head from a record; raises struct.error."""
         return cls(*HEAD.unpack(raw))
 
 
 def head_of(packet: Buffer, start: int) -> bytes:
-    """The record of the packet that begins at ``start``; raises MalformedPacket."""
+    """Return the record of the packet that begins at ``start``; raises MalformedPacket."""
     seen = glance(packet, start)
     flags = at.U32.unpack_from(packet, start + seen.tx_offset)[0] if seen.tx_offset else 0
     return HEAD.pack(
@@ -82,9 +82,9 @@ def head_of(packet: Buffer, start: int) -> bytes:
 
 
 def bodiless(packet: Buffer) -> bytes:
-    """A packet without what its message says, and in front of it how many bytes that has (u32).
+    """Return a packet without its body, with the size of the body (u32) in front.
 
-    What was said over HTTP stands in the packet a second time, as the envelope that came.
+    A packet that came over HTTP holds the body a second time, in its original envelope.
 
     Raises:
         MalformedPacket: It is none.
@@ -101,7 +101,7 @@ def bodiless(packet: Buffer) -> bytes:
 
 
 def split_bodiless(run: Run) -> tuple[Run, list[int]]:
-    """Packets, and the sizes of the bodies that they had, from such records; raises
+    """Return packets, and the sizes of the bodies that they had, from such records; raises
     struct.error."""
     records = list(run)
     sizes = [at.U32.unpack_from(record)[0] for record in records]
@@ -109,11 +109,11 @@ def split_bodiless(run: Run) -> tuple[Run, list[int]]:
 
 
 def first_with_correlation(run: Run, value: bytes) -> int:
-    """Index of the first packet with a correlation identifier; -1 if there is none."""
+    """Return the index of the first packet with a correlation identifier; -1 if there is none."""
     low, high = _CORRELATION
     data = bytes(run.data)
-    # Most pages do not have it at all, and one search over all bytes is much less than one a
-    # packet.
+    # Most pages do not have it at all, and one search over all bytes costs much less than one for
+    # each packet.
     if value not in data:
         return -1
     for index, start in enumerate(accumulate(run.lengths[:-1], initial=0)):
@@ -124,7 +124,7 @@ def first_with_correlation(run: Run, value: bytes) -> int:
 
 
 def first_with_id(run: Run, source: bytes, number: int) -> int:
-    """Index of the first packet with a message identifier; -1 if there is none."""
+    """Return the index of the first packet with a message identifier; -1 if there is none."""
     data = memoryview(run.data)
     for index, start in enumerate(accumulate(run.lengths[:-1], initial=0)):
         if (

@@ -1,4 +1,4 @@
-"""Where things stand in a user packet: fixed offsets, flags and the few fields changed in place.
+"""The layout of a user packet: fixed offsets, flags and the few fields changed in place.
 
 Offsets are from the start of the packet; section numbers are those of MS-MQMQ. Pure
 arithmetic over bytes: parsing with its checks is in ``decode.py``, building in ``encode.py``.
@@ -49,7 +49,7 @@ USER_MULTIQUEUE: Final = 0x0080_0000
 USER_HTTP: Final = 0x0200_0000
 USER_SOAP: Final = 0x1000_0000
 
-# TransactionHeader, 20 bytes where there is one (2.2.20.5); offsets from its start
+# TransactionHeader, 20 bytes if there is one (2.2.20.5); offsets from its start
 TX_FLAGS: Final = 0
 TX_STREAM: Final = 4
 TX_NUMBER: Final = 12
@@ -78,8 +78,8 @@ OWN_FIELDS: Final = (
     (PROP_CORRELATION, OFF_BODY_SIZE - PROP_CORRELATION),
     (OFF_EXTENSION_SIZE, 4),
 )
-"""Where a message's own properties stand (correlation, body type and number side by side), and
-their bytes."""
+"""Slices of a message's own properties (correlation, body type and number are adjacent), and their
+bytes."""
 
 # SecurityHeader, 16 bytes and more (2.2.20.6)
 SECURITY_HEADER: Final = 16
@@ -96,6 +96,6 @@ U64: Final = struct.Struct("<Q")
 
 
 def packet_size(packet: bytes | bytearray | memoryview, at: int = 0) -> int:
-    """The declared size of the packet that begins at ``at``; no check."""
+    """Return the declared size of the packet that begins at ``at``; no check."""
     size: int = U32.unpack_from(packet, at + OFF_PACKET_SIZE)[0]
     return size

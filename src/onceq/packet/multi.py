@@ -1,7 +1,7 @@
 """The lists of names that a packet of a send to several queues carries (MS-MQMQ 2.2.20.1, FN-16).
 
-Nothing on the way of a message needs them: the queue that a copy goes to stands in its
-UserHeader. So they are stepped over on arrival, and read only when somebody looks.
+Nothing on the way of a message needs them: the UserHeader names the queue that a copy goes to. So
+they are skipped on arrival, and read only for a view.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def parse_multi(raw: bytes) -> MultiNames:
 def split_destinations(
     elements: tuple[Element, ...],
 ) -> tuple[tuple[Element, ...], tuple[Element, ...]]:
-    """The name as it was given, and the queues that it stood for (DL-11, DL-12).
+    """Return the given name, and the queues that it stood for (DL-11, DL-12).
 
-    Where there is no distribution list they are the same. Else the queues follow the name, each
-    once and sorted, and those of the name are among them: so they begin at the first place from
-    which on every name is greater than the one before.
+    Without a distribution list they are the same. Else the queues follow the name, each once and
+    sorted, and the name's own queues are among them: so they begin at the first place from which on
+    every name is greater than the one before.
     """
     lists = [index for index, one in enumerate(elements) if one.kind == MULTI_LIST]
     if not lists:
@@ -99,7 +99,7 @@ def _element(reader: Reader, start: int, what: str) -> Element:
 
 
 def _text(reader: Reader, what: str) -> str:
-    """UTF-16 up to its NUL, which is looked for in what is there and no further."""
+    """Read UTF-16 up to its NUL, which is searched only in the bytes that are there."""
     first = reader.at
     there = bytes(reader.data[first : min(first + 2 * FORMAT_NAME_CHARS_MAX + 2, reader.end)])
     end = there.find(b"\0\0")

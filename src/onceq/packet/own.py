@@ -1,13 +1,13 @@
 """Properties that each message of a batch has for itself.
 
-A batch shares its destination and all that queue managers decide by. What only the receiver looks
-at may differ from message to message: label, correlation identifier, application number, body type
-and extension. Then every message brings the header of its own in which they stand, made where it is
-sent, so that a manager copies bytes where it would else make a batch of each message. What belongs
-to the whole batch (acknowledgments, class) or to the body (sizes) is zero in it, and filled in when
-the packet is made.
+A batch shares its destination and all that queue managers decide by. Properties that only the
+receiver reads may differ from message to message: label, correlation identifier, application
+number, body type and extension. Then every message brings its own header with them, made where it
+is sent, so that a manager copies bytes instead of making a batch of each message. Fields of the
+whole batch (acknowledgments, class) or of the body (sizes) are zero in it, and filled in when the
+packet is made.
 
-Upholds: I24 (a header that anybody sends is checked field by field before anything is stored).
+Upholds: I24 (a received header is checked field by field before anything is stored).
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ _WANTED: Final = tuple(
     for k, value in enumerate(_EMPTY)
     if not any(place <= k < place + size for place, size in at.OWN_FIELDS)
 )
-"""The bytes in which headers of messages' own are all alike: acknowledgments, class, and what is
-said of the body."""
+"""The bytes that are equal in all messages' own headers: acknowledgments, class, and the fields
+about the body."""
 _COLUMNS_MAX: Final = 512
 """Bytes of label and extension up to which writing them by columns is the faster way."""
 
 
 def own_headers(count: int, values: Mapping[str, Sequence[Any]]) -> Run:
-    """A header for each of ``count`` messages.
+    """Return a header for each of ``count`` messages.
 
     Args:
-        values: For properties of ``OWN`` their value in each message; others are as if not set.
+        values: For properties of ``OWN`` their value in each message; the others are not set.
 
     Raises:
         LabelTooLong, IllegalPropertyValue: A label does not fit into a packet.
@@ -73,7 +73,7 @@ def _headers(count: int, values: Mapping[str, Sequence[Any]]) -> Run:
     extras = list(map(len, extensions)) or [0] * count
     rest = label_sizes[0] + extras[0]
     even = rest <= _COLUMNS_MAX and all(s.count(s[0]) == count for s in (label_sizes, extras))
-    # Where all headers have one size, labels and extensions are columns of them like the others.
+    # If all headers have one size, labels and extensions are columns of them like the others.
     stride = fixed + rest if even else fixed
     heads = bytearray((_EMPTY + bytes(stride - fixed)) * count)
     heads[at.PROP_LABEL_CHARS :: stride] = bytes([size // _UNIT for size in label_sizes])
@@ -102,8 +102,8 @@ def _headers(count: int, values: Mapping[str, Sequence[Any]]) -> Run:
 
 
 def _labels(texts: Sequence[str]) -> tuple[bytes, list[int]]:
-    """Labels with their terminators, one after another, and their sizes in bytes; those that are
-    empty have none."""
+    """Return labels with their terminators, one after another, and their sizes in bytes; empty ones
+    have none."""
     joined = "\0".join(texts) + "\0"
     sizes = list(map(len, texts))
     # Without characters outside the basic plane a label has as many units as characters.
@@ -118,7 +118,7 @@ def check_own(own: Run) -> None:
     """Refuse headers that ``own_headers`` does not make.
 
     Raises:
-        LabelTooLong, IllegalPropertySize, IllegalPropertyValue: One of them cannot be.
+        LabelTooLong, IllegalPropertySize, IllegalPropertyValue: One of them is invalid.
     """
     view = memoryview(own.data)
     for first in range(0, len(own), BLOCK_MESSAGES):
@@ -130,7 +130,7 @@ def check_own(own: Run) -> None:
 
 
 def _sound(data: bytes, lengths: array[int]) -> bool:
-    """Whether headers are as ``own_headers`` makes them, seen by columns."""
+    """Return whether headers are as ``own_headers`` makes them, checked by columns."""
     fixed, count = at.PROPERTIES_HEADER, len(lengths)
     if min(lengths) < fixed:
         return False
@@ -141,7 +141,7 @@ def _sound(data: bytes, lengths: array[int]) -> bool:
         # The fixed parts one after another: each of their bytes is then a column.
         starts = list(accumulate(lengths[:-1], initial=0))
         heads, stride = b"".join([data[start : start + fixed] for start in starts]), fixed
-    # What belongs to the batch or the body.
+    # Fields of the batch or the body.
     if not all(heads[k::stride].count(value) == count for k, value in _WANTED):
         return False
     units = heads[at.PROP_LABEL_CHARS :: stride]
@@ -169,15 +169,15 @@ def _sound(data: bytes, lengths: array[int]) -> bool:
 
 
 def _good_labels(raw: bytes, count: int, *, ended: bool, longest: int) -> bool:
-    """Whether each of some labels (none of them empty) ends at the only NUL character that it has.
+    """Return whether each of some labels (none of them empty) ends at its only NUL character.
 
     Args:
-        raw, count: All of them one after another, and how many they are.
+        raw, count: All of them one after another, and their number.
         ended: Whether each of them ends with that character.
         longest: Bytes of the longest.
     """
     try:
-        # Pairs of surrogates are not made across labels: a terminator stands between them.
+        # Pairs of surrogates are not made across labels: a terminator is between them.
         text = raw.decode("utf-16-le")
     except UnicodeDecodeError:
         return False
@@ -185,7 +185,7 @@ def _good_labels(raw: bytes, count: int, *, ended: bool, longest: int) -> bool:
 
 
 def _first_wrong(own: Run, first: int) -> OnceqError:
-    """What is wrong with the first header that cannot be; ``first``: its place in the batch."""
+    """Return what is wrong with the first invalid header; ``first``: its index in the batch."""
     fixed = at.PROPERTIES_HEADER
     for index, raw in enumerate(map(bytes, own), first):
         if len(raw) < fixed:
@@ -227,7 +227,7 @@ def _wrong(index: int, what: str) -> IllegalPropertyValue:
 
 
 def with_trailer(own: Run, trailer: bytes) -> Run:
-    """Headers of their own, each with some bytes more behind its extension."""
+    """Return their own headers, each with more bytes behind its extension."""
     made: list[bytes] = []
     for raw in map(bytearray, own):
         (size,) = at.U32.unpack_from(raw, at.OFF_EXTENSION_SIZE)
@@ -237,13 +237,13 @@ def with_trailer(own: Run, trailer: bytes) -> Run:
 
 
 def joined(own: Run | None, bodies: Run) -> Run:
-    """Headers and bodies as one run, headers first; the bodies alone where there are none."""
+    """Return headers and bodies as one run, headers first; only the bodies if there are none."""
     if own is None:
         return bodies
     return Run(b"".join((own.data, bodies.data)), own.lengths + bodies.lengths)
 
 
 def parted(run: Run) -> tuple[Run, Run]:
-    """Headers and bodies out of one run."""
+    """Return headers and bodies of one run."""
     count = len(run) // 2
     return run.part(0, count), run.part(count, count)

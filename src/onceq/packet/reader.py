@@ -1,9 +1,9 @@
-"""A cursor over bytes from outside: it cannot step outside them, and says where they are wrong.
+"""A cursor over bytes from outside: it cannot step outside them, and reports where they are wrong.
 
-Every size that a packet declares is held against what is left before anything is taken, so that
-nothing is allocated that is not there. ``need`` does it; the others compare on their own first and
+Every size that a packet declares is compared with the remaining bytes before anything is taken, so
+that nothing is allocated without them. ``need`` does it; the others compare by themselves first and
 call ``need`` for its error: a packet has some fifteen fields, and a call for each was an eighth of
-what a received message costs.
+the cost of a received message.
 
 Upholds: I24 (no buffer grows by a number that a remote party wrote).
 """
@@ -34,11 +34,11 @@ class Reader:
         self.paddings: list[bytes] = []
 
     def fault(self, what: str) -> MalformedPacket:
-        """An error that names this place."""
+        """Return an error that names this place."""
         return MalformedPacket(f"{what}, at byte {self.at} of a packet of {self.end}")
 
     def need(self, size: int, what: str) -> int:
-        """Step over ``size`` bytes; returns where they begin."""
+        """Step over ``size`` bytes; return where they begin."""
         start = self.at
         if size > self.end - start:
             raise self.fault(f"{what} needs {size} bytes, {self.end - start} are left")
@@ -46,7 +46,7 @@ class Reader:
         return start
 
     def take(self, size: int, what: str) -> bytes:
-        """The next bytes."""
+        """Return the next bytes."""
         start = self.at
         if size > self.end - start:
             self.need(size, what)
@@ -54,7 +54,7 @@ class Reader:
         return bytes(self.data[start:end])
 
     def unpack(self, form: struct.Struct, what: str) -> tuple[Any, ...]:
-        """The next fields."""
+        """Return the next fields."""
         start = self.at
         if form.size > self.end - start:
             self.need(form.size, what)
@@ -62,10 +62,10 @@ class Reader:
         return form.unpack_from(self.data, start)
 
     def wide(self, size: int, what: str) -> str:
-        """UTF-16 text of so many bytes that ends with a NUL; returned without it.
+        """Return the UTF-16 text of the next ``size`` bytes, without the NUL that ends it.
 
-        Half surrogates are kept as they are: the field is an array of 16-bit characters, and a
-        label that is not quite text is no reason to hold up a stream of messages.
+        Half surrogates are kept unchanged: the field is an array of 16-bit characters, and a label
+        that is not quite text is no reason to stop a stream of messages.
         """
         start = self.at
         if size > self.end - start:

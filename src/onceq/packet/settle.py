@@ -1,12 +1,12 @@
 """Packets that only onceq managers exchange: what became of messages in doubt (CNF-22).
 
 A sender asks (``Inquiry``) about streams in which messages expired after they were transmitted; the
-receiver answers (``Settlement``) with the numbers that it passed over. And a manager that meets two
-processes with one identity tells both (``TwoLives``). A sender that waits to be told how
-acknowledged messages end asks of which of them that will be (``EndsAsked``, ``EndsOpen``). All are
-express user packets to the order queue, class ORDER_ACK, whose body begins with MAGIC and never has
-the 36 bytes of an order acknowledgment. They are sent on sessions only on which both sides have
-said that they understand them, so other managers never see one. Described in
+receiver answers (``Settlement``) with the numbers that it passed over. A manager that meets two
+processes with one identity notifies both (``TwoLives``). A sender that waits for reports on
+acknowledged messages asks which of them will get one (``EndsAsked``, ``EndsOpen``). All are express
+user packets to the order queue, class ORDER_ACK, whose body begins with MAGIC and never has the 36
+bytes of an order acknowledgment. They are sent only on sessions on which both sides have announced
+that they understand them, so other managers never see one. Described in
 ``docs/reference/formats/mqqb.md``.
 
 Upholds: I24 (entries are counted before they are read).
@@ -43,10 +43,10 @@ _COUNT = struct.Struct("<H")
 
 
 class Inquiry(Record, frozen=True):
-    """Which messages of these streams were accepted?
+    """The question which messages of these streams were accepted.
 
     Attributes:
-        destination: The queue, as it stands in the packets of the streams.
+        destination: The queue, as the packets of the streams name it.
         streams: (stream, live from): nothing before that number will ever be sent again.
     """
 
@@ -57,8 +57,8 @@ class Inquiry(Record, frozen=True):
 class Memory(Record, frozen=True):
     """What a receiver knows of one stream.
 
-    Numbers from ``since`` to ``last`` were accepted, but for those in ``passed``, which never
-    will be; if the stream is ``closed`` nothing behind ``last`` will be either.
+    Numbers from ``since`` to ``last`` were accepted, except those in ``passed``, which never will
+    be; if the stream is ``closed`` nothing behind ``last`` will be, either.
     """
 
     stream: int
@@ -68,7 +68,7 @@ class Memory(Record, frozen=True):
     passed: tuple[tuple[int, int], ...] = ()
 
     def arrived(self, number: int) -> bool | None:
-        """Whether a message was accepted; None: this receiver cannot tell."""
+        """Return whether a message was accepted; None: this receiver does not know."""
         if number < self.since:
             return None
         if number > self.last:
@@ -80,9 +80,9 @@ class TurnedAway(Record, frozen=True):
     """Messages of a stream are turned away, and will be when they come again.
 
     Attributes:
-        stream: Of the messages.
+        stream: The stream of the messages.
         there: The stream that the receiver is in.
-        reason: ``STALE``, ``FUTURE`` or ``NO_ROOM``; a receiver to come may have others.
+        reason: ``STALE``, ``FUTURE`` or ``NO_ROOM``; a later receiver may have others.
     """
 
     stream: int
@@ -101,7 +101,7 @@ class TwoLives(Record, frozen=True):
 
 
 class EndsAsked(Record, frozen=True):
-    """Of these acknowledged messages the end was not told: of which will it be?
+    """The question which of these acknowledged messages will get a report of their end.
 
     Attributes:
         streams: (stream, first number, last number).
@@ -112,7 +112,7 @@ class EndsAsked(Record, frozen=True):
 
 class StillOpen(Record, frozen=True):
     """Of the messages of one stream from ``first`` to ``last`` only those in ``open`` (ranges, both
-    ends included) are still here and have an end to be told; ``memory`` says what else is known."""
+    ends included) are still here and will get a report; ``memory`` says what else is known."""
 
     first: int
     last: int
@@ -121,7 +121,7 @@ class StillOpen(Record, frozen=True):
 
 
 class EndsOpen(Record, frozen=True):
-    """The answer: of which messages the end will be told."""
+    """The answer: which messages will get a report of their end."""
 
     streams: tuple[StillOpen, ...]
 
@@ -130,7 +130,7 @@ Settling = Inquiry | list[Memory] | TurnedAway | TwoLives | EndsAsked | EndsOpen
 
 
 def is_settling(parts: PacketHeaders) -> bool:
-    """Whether a packet is one of these."""
+    """Return whether a packet is one of these."""
     body = parts.properties.body
     return (
         parts.properties.message_class == MessageClass.ORDER_ACK
@@ -142,7 +142,7 @@ def is_settling(parts: PacketHeaders) -> bool:
 
 
 def _packet(own: bytes, message: int, sent_time: int, manager: bytes, body: bytes) -> bytes:
-    # One byte more: a body of this size would be taken for an order acknowledgment.
+    # One more byte: a body of this size would be taken for an order acknowledgment.
     if len(body) == BODY_BYTES:
         body += b"\0"
     return packed(own, message, sent_time, "", manager, MessageClass.ORDER_ACK,
@@ -152,7 +152,7 @@ def _packet(own: bytes, message: int, sent_time: int, manager: bytes, body: byte
 def inquiry(
     asked: Inquiry, *, own: bytes, own_message: int, sent_time: int, destination_manager: bytes
 ) -> bytes:
-    """The packet of an inquiry."""
+    """Return the packet of an inquiry."""
     to = asked.destination
     name = to.guid if to.kind == PUBLIC else to.direct.encode()
     body = _HEAD.pack(
@@ -165,7 +165,7 @@ def inquiry(
 def settlement(
     told: list[Memory], *, own: bytes, own_message: int, sent_time: int, destination_manager: bytes
 ) -> bytes:
-    """The packet of a settlement."""
+    """Return the packet of a settlement."""
     body = _HEAD.pack(MAGIC, SETTLEMENT, 0, len(told), 0, 0)
     body += b"".join(map(_memory, told))
     return _packet(own, own_message, sent_time, destination_manager, body)
@@ -179,7 +179,7 @@ def _memory(m: Memory) -> bytes:
 def ends_asked(
     asked: EndsAsked, *, own: bytes, own_message: int, sent_time: int, destination_manager: bytes
 ) -> bytes:
-    """The packet that asks of which messages the end will be told."""
+    """Return the packet that asks which messages will get a report of their end."""
     body = _HEAD.pack(MAGIC, ENDS_ASKED, 0, len(asked.streams), 0, 0)
     body += b"".join(_ENDS.pack(*entry) for entry in asked.streams)
     return _packet(own, own_message, sent_time, destination_manager, body)
@@ -188,7 +188,7 @@ def ends_asked(
 def ends_open(
     told: EndsOpen, *, own: bytes, own_message: int, sent_time: int, destination_manager: bytes
 ) -> bytes:
-    """The packet that answers it."""
+    """Return the packet that answers that question."""
     body = _HEAD.pack(MAGIC, ENDS_OPEN, 0, len(told.streams), 0, 0)
     for one in told.streams:
         body += _ENDS.pack(one.memory.stream, one.first, one.last) + _memory(one.memory)
@@ -199,7 +199,7 @@ def ends_open(
 def turned_away(
     said: TurnedAway, *, own: bytes, own_message: int, sent_time: int, destination_manager: bytes
 ) -> bytes:
-    """The packet that tells a sender that its messages are turned away."""
+    """Return the packet that informs a sender that its messages are turned away."""
     body = _HEAD.pack(MAGIC, TURNED_AWAY, 0, 1, 0, 0)
     body += _TURNED.pack(said.stream, said.there, said.reason)
     return _packet(own, own_message, sent_time, destination_manager, body)
@@ -208,7 +208,7 @@ def turned_away(
 def two_lives(
     said: TwoLives, *, own: bytes, own_message: int, sent_time: int, destination_manager: bytes
 ) -> bytes:
-    """The packet that tells of another life."""
+    """Return the packet that reports another life."""
     body = _HEAD.pack(MAGIC, TWO_LIVES, 0, 1, 0, 0) + _LIFE.pack(said.life, said.stamp)
     return _packet(own, own_message, sent_time, destination_manager, body)
 
@@ -252,7 +252,7 @@ def _parse(body: bytes) -> Settling:
 
 
 def _parse_queue(kind: int, number: int, name: bytes) -> Address:
-    """The queue that an inquiry names, as the packets of its streams do."""
+    """Return the queue that an inquiry names, as the packets of its streams do."""
     if kind == PUBLIC and len(name) == len(NO_GUID):
         return Address(PUBLIC, guid=name)
     if kind == ON_DESTINATION:
@@ -263,7 +263,7 @@ def _parse_queue(kind: int, number: int, name: bytes) -> Address:
 
 
 def _parse_memory(body: bytes, at: int) -> tuple[Memory, int]:
-    """What is known of one stream, and where it ends."""
+    """Return what is known of one stream, and where it ends."""
     stream, since, last, closed, ranges = _TOLD.unpack_from(body, at)
     passed, at = _parse_ranges(body, at + _TOLD.size, ranges)
     return Memory(stream, since, last, bool(closed), passed), at

@@ -1,8 +1,7 @@
 """The headers of a batch: what its packets have in common, made once.
 
 A batch shares destination and properties, so nearly all bytes of its headers are the same. A
-``Template`` holds them, with zeros where messages differ; ``encode.py`` puts it before
-every body.
+``Template`` holds them, with zeros where messages differ; ``encode.py`` puts it before every body.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ class Template(Record, frozen=True):
         properties: Offset of the MessagePropertiesHeader.
         flags: Those of every TransactionHeader.
         tail: Headers that follow the body and its padding.
-        overhead: Bytes of headers in each packet; it follows from the others.
-        body_max: Bytes of the largest body that fits into a packet; so does it.
+        overhead: Bytes of headers in each packet; derived from the others.
+        body_max: Bytes of the largest body that fits into a packet; also derived.
     """
 
     head: bytes
@@ -59,7 +58,7 @@ class Template(Record, frozen=True):
         settle(self, "body_max", (PACKET_BYTES_MAX - tail & ~3) - head)
 
     def packet_bytes(self, body: int) -> int:
-        """Size of the packet of a body of so many bytes, padding included."""
+        """Return the size of the packet of a body of ``body`` bytes, padding included."""
         return (len(self.head) + body + 3 & ~3) + len(self.tail)
 
 
@@ -81,8 +80,8 @@ def template(
 ) -> Template:
     """Make the headers for one destination.
 
-    Transactional messages are recoverable and have priority 0, whatever was asked (Q-6, Q-23),
-    and ask for a final acknowledgment where a journal or dead-letter copy may be due (EOD-39).
+    Transactional messages are always recoverable and of priority 0 (Q-6, Q-23), and ask for a final
+    acknowledgment if a journal or dead-letter copy may be due (EOD-39).
 
     Args:
         destination_manager: GUID; zero for direct names.
@@ -124,8 +123,8 @@ def template(
 
 
 def one_rest(templates: Sequence[Template]) -> bool:
-    """Whether the packets of a message for several places, with these headers, are the same from
-    their properties on."""
+    """Return whether the packets of a message for several places, with these headers, are equal
+    from their properties on."""
     if len(templates) < 2:
         return False
     first = templates[0]
@@ -177,7 +176,7 @@ def _properties_header(properties: Properties, message_class: int, hash_algorith
 
 
 def label_bytes(text: str) -> bytes:
-    """A label with its terminator; characters outside the basic plane count twice."""
+    """Return a label with its terminator; characters outside the basic plane count twice."""
     if "\0" in text:
         raise IllegalPropertyValue("a label ends at its first NUL character; this one contains one")
     raw = text.encode("utf-16-le", "surrogatepass")

@@ -1,21 +1,20 @@
-"""Which messages of a queue are one transaction of a sender, and whether all of them are there.
+"""Find the messages of a queue that are one transaction of a sender, and whether all are there.
 
-Where a message stands says nothing: a delay, a retry, a move or a job puts it behind others, or
-leaves others out between. What counts is what it says of itself: whether it is the first or the
-last of its transaction to this queue (SND-10), and a number. Messages of one transaction have
-numbers that follow one another in the stream that they came in (EOD-4, one commit numbers all of
-them at once), or, of what was sent on this computer, in the transaction itself
-(``packet/heads.py``). So a run of numbers without a hole, from a first message to a last one, is a
-whole transaction.
+The position of a message proves nothing: a delay, a retry, a move or a job puts it behind others,
+or leaves others out between. Its own fields count: whether it is the first or the last of its
+transaction to this queue (SND-10), and a number. Messages of one transaction have consecutive
+numbers in the stream that they came in (EOD-4, one commit numbers all of them at once), or, if they
+were sent on this computer, in the transaction itself (``packet/heads.py``). So a run of numbers
+without a hole, from a first message to a last one, is a whole transaction.
 
 Two kinds of messages have no such run: those that an older onceq has put into a queue of this
 computer, and those of which a part was sent again in another stream, after a restore of their
 sender. Their message numbers may prove the same: a commit takes them one after another (PRP-3). A
 run of them without a hole, of one transaction number, from a first message to a last one, leaves no
-place for another message of that transaction. Where messages to other queues stand between, it
+room for another message of that transaction. If messages to other queues are between them, it
 proves nothing, and the transaction does not count as complete.
 
-Upholds: nothing is called complete that is not known to be.
+Upholds: only what is known to be complete is called complete.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Member(Record, frozen=True):
 
 
 class Members(Record, frozen=True):
-    """What is there of one transaction, in its order.
+    """The present messages of one transaction, in its order.
 
     Attributes:
         arrived: Second in which the first of them came.
@@ -49,7 +48,7 @@ class Members(Record, frozen=True):
     arrived: int
 
     def ranges(self) -> list[tuple[int, int]]:
-        """Their lookup identifiers as ranges, rising."""
+        """Return their lookup identifiers as ranges, rising."""
         found: list[tuple[int, int]] = []
         for lookup in sorted(self.lookups):
             if found and found[-1][1] + 1 == lookup:
@@ -60,7 +59,7 @@ class Members(Record, frozen=True):
 
 
 class _Run(MutableRecord):
-    """Ranks that follow one another; whether a first message begins and a last one ends it."""
+    """Consecutive ranks; whether a first message begins and a last one ends them."""
 
     low: int
     high: int
@@ -77,10 +76,10 @@ class _Runs:
         self._ends: dict[tuple[Key, int], _Run] = {}
 
     def add(self, key: Key, rank: int, member: Member) -> list[int]:
-        """One message more; the lookup identifiers of the run from a first to a last one that it
-        belongs to, in order. Empty if there is none."""
+        """Add one message; return the lookup identifiers of the run from a first to a last one that
+        it belongs to, in order. Empty if there is none."""
         known = (key, rank) in self._at
-        # One that was moved is seen again, in another place: the place seen last is where it is.
+        # A moved message is seen again, in another place: its last place counts.
         self._at[key, rank] = member.lookup
         run = self._run_of(key, rank) if known else self._joined(key, rank, member.head)
         if not (run.begins and run.ends):
@@ -107,7 +106,7 @@ class _Runs:
 
 
 class Survey:
-    """What is known of a queue, from its front to where it was looked at."""
+    """What is known of a queue, from its front to the examined position."""
 
     def __init__(self) -> None:
         self._members: dict[int, Member] = {}
@@ -115,7 +114,7 @@ class Survey:
         self.after = 0
 
     def add(self, batch: Batch) -> Iterator[Members]:
-        """More records; the transactions that they complete."""
+        """Add records; yield the transactions that they complete."""
         places = zip(batch.lookup_ids, batch.arrived_times, batch.run, strict=True)
         for lookup, arrived, raw in places:
             member = Member(lookup, arrived, Head.unpack(raw))
@@ -126,7 +125,7 @@ class Survey:
         self.after = batch.scanned
 
     def _whole(self, member: Member) -> list[int]:
-        """The transaction that this message completes, if it does."""
+        """Return the transaction that this message completes, if it does."""
         head = member.head
         found: list[int] = []
         ordinal = head.ordinal
@@ -135,11 +134,11 @@ class Survey:
         if head.transaction:
             key = (head.source, 0, head.transaction)
             found = found or self._messages.add(key, head.message, member)
-        # What was handed out before is none of it any more.
+        # What was handed out before does not belong to it any more.
         return found if all(one in self._members for one in found) else []
 
     def overdue(self, before_s: float) -> list[Members]:
-        """Those that are there in part since that second, and are not looked at again."""
+        """Remove and return those that have been there in part since that second."""
         late = [members for members in self.incomplete() if members.arrived <= before_s]
         for members in late:
             for lookup in members.lookups:
@@ -147,7 +146,7 @@ class Survey:
         return late
 
     def incomplete(self) -> list[Members]:
-        """Those that are there in part, the oldest first."""
+        """Return those that are there in part, the oldest first."""
         groups: dict[tuple[Key, int], list[Member]] = {}
         for member in self._members.values():
             key = (_stream_of(member.head), member.head.transaction)
@@ -160,7 +159,7 @@ class Survey:
 
 
 def _stream_of(head: Head) -> Key:
-    """What the messages of one transaction have in common, with others at most."""
+    """Return a key that all messages of one transaction share, perhaps with others."""
     return (head.source, head.stream, 0 if head.stream else head.previous)
 
 
@@ -169,7 +168,7 @@ def _rank(member: Member) -> int:
 
 
 def _cut(group: list[Member]) -> Iterator[list[Member]]:
-    """Messages of one transaction number, apart where one transaction ends and another begins."""
+    """Split messages of one transaction number where one transaction ends and another begins."""
     start = 0
     for at in range(1, len(group)):
         if group[at].head.first or group[at - 1].head.last:

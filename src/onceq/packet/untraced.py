@@ -1,8 +1,8 @@
-"""Packets for a queue manager that has not said that it knows of traces: without the mark of one.
+"""Remove the marks of traces from packets for a queue manager that has not announced traces.
 
 A message keeps its mark where it is stored (``model/traced.py``), as another session may carry it
-to somebody who knows it. What leaves is looked at here, by one search for the mark in all of it;
-packets in which it stands are copied without it. Nothing else of them changes: the mark has a
+to a manager that knows marks. Outgoing packets are checked here, by one search for the mark in all
+of them; packets that contain it are copied without it. Nothing else in them changes: the mark has a
 multiple of four bytes, so even the padding is the same.
 
 Upholds: no byte of a trace goes to a foreign queue manager.
@@ -23,8 +23,8 @@ _MARK: Final = re.compile(re.escape(TRACED_MARK))
 
 
 def untraced_packets(data: Buffer) -> Buffer:
-    """User packets one after another, without the marks of traces; ``data`` itself if there are
-    none."""
+    """Return user packets one after another, without the marks of traces; ``data`` itself if there
+    are none."""
     if _MARK.search(data) is None:
         return data
     view = memoryview(data)
@@ -42,7 +42,7 @@ def _untraced(packet: bytes) -> bytes:
     try:
         parts = headers(packet)
     except PeerError:
-        # What cannot be read is none of ours, and has no mark.
+        # An unreadable packet is none of ours, and has no mark.
         return packet
     first, last = place_of(parts.properties.extension)
     if first == last:

@@ -1,15 +1,15 @@
-"""Acknowledgment messages: an application is told of arrival and end (ACK-17).
+"""Acknowledgment messages: they report arrival and end to an application (ACK-17).
 
 They are ordinary messages to the administration queues that the original names, made from its
-packet. Where an arrival is stored or refused the packet is at hand, and they stand in the record
-that decides it. Of an end that comes later only the place of the packet is known: the record of
-the end hands it to the hidden queue of acknowledgments that are owed (``ACKS_OWED``), the engine
-reads the bytes, and ``pay`` makes the messages and ends what was owed, again in one record. So
-each is made exactly once, also through crashes, and never before what it tells has happened.
+packet. Where an arrival is stored or refused the packet is at hand, and they are in the record that
+decides it. Of a later end only the position of the packet is known: the record of the end hands it
+to the hidden queue of acknowledgments that are owed (``ACKS_OWED``), the engine reads the bytes,
+and ``pay`` makes the messages and ends what was owed, again in one record. So each is made exactly
+once, also through crashes, and never before the event that it reports.
 
-A name that needs the directory cannot be read while that is away. Then all that a message asks for
-stays owed, durably, in a lane of its own (``DEFERRED_LANE``), until the directory is read again; so
-many, and for so long, as limits say (ACKS_DEFERRED_MAX, ACKS_DEFERRED_S).
+A name that needs the directory cannot be resolved while that is away. Then all that a message asks
+for stays owed, durably, in a lane of its own (``DEFERRED_LANE``), until the directory is read
+again; limits bound the number and the time (ACKS_DEFERRED_MAX, ACKS_DEFERRED_S).
 
 Upholds: I13 (true, and at most one of each kind), I24 (what waits for the directory is bounded).
 """
@@ -63,13 +63,13 @@ INSECURE: Final = frozenset(
         MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,
     )
 )  # fmt: skip
-"""They tell a stranger what exists here, so that a setting suppresses them (ACK-7)."""
+"""They reveal to a stranger what exists here, so a setting suppresses them (ACK-7)."""
 
 
 class _AcknowledgmentBuilder:
-    """Acknowledgments being made for one change, by the place that they go to.
+    """Builds the acknowledgments of one change, grouped by their destination.
 
-    One put for each place, however many there are.
+    One put for each destination, however many there are.
     """
 
     __slots__ = ("_bytes", "_packets", "build")
@@ -80,7 +80,7 @@ class _AcknowledgmentBuilder:
         self._bytes: dict[int, int] = {}
 
     def add(self, target: Target, lane: int, flags: int, packet: Buffer) -> None:
-        """Put one packet behind the others; dropped, with a notice, where there is no room."""
+        """Put one packet behind the others; without room drop it, with a notice."""
         queue, build = target.queue, self.build
         bytes_there = self._bytes.get(queue.number, 0) + len(packet)
         if (
@@ -101,14 +101,14 @@ class _AcknowledgmentBuilder:
         self._packets.setdefault((queue.number, lane, flags), []).append(packet)
 
     def defer(self, packet: Buffer, reason: MessageClass) -> None:
-        """What is at hand here is acknowledged when the directory can be read again."""
+        """Keep a packet at hand to acknowledge it when the directory can be read again."""
         expires = min(self.build.step.now.wall_s + ACKS_DEFERRED_S, NEVER_S - 1)
         self.build.put_copy(
             ACKS_OWED, Run.of([packet]), lane=DEFERRED_LANE, reason=reason, expires=expires
         )
 
     def post(self) -> None:
-        """Bring everything into the change."""
+        """Put everything into the change."""
         step = self.build.step
         last_s = step.reach_by_s()
         for (number, lane, flags), packets in self._packets.items():
@@ -119,11 +119,11 @@ class _AcknowledgmentBuilder:
 def on_arrival(
     build: ChangeBuilder, packets: Iterable[Buffer], level: int, refusal: int = 0
 ) -> None:
-    """Messages are stored or refused by this change: acknowledge it, as far as was asked for.
+    """Acknowledge messages that this change stores or refuses, as far as they ask for it.
 
     Args:
         level: Of all of them (``Acknowledge``); 0 where they name no administration queue.
-        refusal: Why they are refused; 0: they are stored.
+        refusal: The reason of the refusal; 0: they are stored.
     """
     if not level & ON_ARRIVAL[bool(refusal)] or (
         refusal in INSECURE and not build.step.settings.permit_insecure_nacks
@@ -141,8 +141,8 @@ def on_arrival(
 
 
 def owed(step: Step, bytes_max: int) -> Live | None:
-    """The next messages whose acknowledgments are owed, a bounded number; None if none are, or none
-    that could be made now."""
+    """Return the next messages whose acknowledgments are owed, a bounded number; None if there are
+    none, or none can be made now."""
     lanes = step.state.all_queues[ACKS_OWED].lanes
     deferred = (DEFERRED_LANE,) if step.names.mode is not Mode.OFFLINE else ()
     index = next((i for i in (*deferred, 0) if i in lanes and lanes[i].available), None)
@@ -168,20 +168,20 @@ def pay(step: Step, item: Compose) -> None:
         reason = lane.classes.get(counter, 0)
         move = RangeChange(Op.END, ACKS_OWED, item.lane, counter, 1)
         if lane.state(counter) != AVAILABLE:
-            continue  # its time was over while it was read
+            continue  # its time was over before it was read
         if not _acknowledge(mail, packet, MessageClass(reason)):
             if item.lane == DEFERRED_LANE:
                 continue  # the directory has gone away again
             move.copies_to = ((ACKS_OWED, DEFERRED_LANE, reason),)
         build.move(move)
     mail.post()
-    # If a lazy record is lost in a crash, what it has paid is owed again, and made again.
+    # If a crash loses a lazy record, its acknowledgments are owed again, and made again.
     step.record(build.change, forced=any(not put.flags & PUT_EXPRESS for put in build.change.puts))
 
 
 def give_up(step: Step, count_max: int) -> int:
-    """The directory was away for too long: what waits for it is dropped, ``count_max`` at most.
-    Returns how many these are."""
+    """Drop at most ``count_max`` messages that have waited too long for the directory; return how
+    many these are."""
     lane, build = step.state.all_queues[ACKS_OWED].lanes[DEFERRED_LANE], ChangeBuilder(step)
     total = 0
     for first, count in lane.expired(step.now.wall_s, (AVAILABLE,), count_max):
@@ -193,9 +193,9 @@ def give_up(step: Step, count_max: int) -> int:
 
 
 def asked_by(reason: MessageClass) -> Acknowledge:
-    """The bits of the level that ask for acknowledgments of a class (ACK-15)."""
+    """Return the bits of the level that ask for acknowledgments of a class (ACK-15)."""
     if reason == MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER:
-        # That nothing is known matters to whoever asked for bad news of either kind.
+        # An unknown end matters to applications that asked for negative reports of either kind.
         return Acknowledge.NEGATIVE_ARRIVAL | Acknowledge.NEGATIVE_RECEIVE
     if reason.on_receive:
         return Acknowledge.NEGATIVE_RECEIVE if reason.negative else Acknowledge.POSITIVE_RECEIVE
@@ -208,7 +208,7 @@ def asked_by(reason: MessageClass) -> Acknowledge:
 def _acknowledge(mail: _AcknowledgmentBuilder, packet: Buffer, reason: MessageClass) -> bool:
     """Put an acknowledgment of a message into each of its administration queues (ACK-10).
 
-    Where that cannot be done it is given up silently, as published (ACK-8); the log has a notice.
+    If that is impossible it is given up silently, as published (ACK-8); the log has a notice.
 
     Returns:
         False: One of them cannot be found before the directory is read, so none is made now.
@@ -228,7 +228,7 @@ def _acknowledge(mail: _AcknowledgmentBuilder, packet: Buffer, reason: MessageCl
     source = original.id.source
     stranger = not known(step, source)
     try:
-        # All of them, before anything is put: an acknowledgment is made once for each.
+        # Resolve all before anything is put: an acknowledgment is made once for each.
         targets = list(_targets(step, original.admin_queue, stranger=stranger, source=source))
     except NoDirectory as error:
         if _may_wait(mail, stranger=stranger):
@@ -244,7 +244,7 @@ def _acknowledge(mail: _AcknowledgmentBuilder, packet: Buffer, reason: MessageCl
 
 
 def _may_wait(mail: _AcknowledgmentBuilder, *, stranger: bool) -> bool:
-    """Whether one more may wait for the directory."""
+    """Return whether one more may wait for the directory."""
     queue = mail.build.step.state.all_queues[ACKS_OWED]
     lane = queue.lanes[DEFERRED_LANE]
     waits = lane.available + mail.build.next_counter(queue, DEFERRED_LANE) - lane.next
@@ -252,14 +252,14 @@ def _may_wait(mail: _AcknowledgmentBuilder, *, stranger: bool) -> bool:
 
 
 def _targets(step: Step, text: str, *, stranger: bool, source: bytes) -> Iterator[Target]:
-    """The administration queues that can be sent to, each by itself (ACK-8, ACK-10).
+    """Yield the administration queues that can be sent to, each separately (ACK-8, ACK-10).
 
-    One of this manager must not be transactional (case 90).
+    A queue of this manager must not be transactional (case 90).
 
     Raises:
-        NoDirectory: It is not known yet what one of them means.
+        NoDirectory: The meaning of one of them is not known yet.
     """
-    # What an application here names was judged when it sent.
+    # The names that an application here gave were judged when it sent.
     answer = source != step.identity.guid
     for name in text.split(",")[:ANSWER_QUEUES_MAX]:
         try:
@@ -316,7 +316,7 @@ def _put(
 
 
 def _response(step: Step, destination: str) -> Address:
-    """The original's destination, which tells the copies of one send apart (ACK-9)."""
+    """Return the original's destination, which distinguishes the copies of one send (ACK-9)."""
     try:
         return answer_address(step, destination)
     except OnceqError:

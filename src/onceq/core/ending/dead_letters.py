@@ -1,7 +1,7 @@
-"""The queues that keep messages which have ended: is there room, and if not, what then.
+"""The queues that keep ended messages: whether there is room, and what happens without room.
 
-A dead letter is never dropped: where the sender's own dead-letter queue cannot be used, the
-system's takes it (CNF-16). A journal copy is dropped silently where the journal is full (Q-14).
+A dead letter is never dropped: if the sender's own dead-letter queue cannot be used, the system's
+takes it (CNF-16). A journal copy is dropped silently where the journal is full (Q-14).
 
 Upholds: I12 (at most one dead letter here, and exactly one where it was asked for), I14.
 """
@@ -23,11 +23,11 @@ CopyTo = tuple[int, int, int]
 
 
 def own_or_system(build: ChangeBuilder, number: int, size: int, *, without: int = 0) -> int:
-    """A sender's own dead-letter queue, or where it cannot be used the system's (CNF-16).
+    """Return a sender's own dead-letter queue, or the system's if that cannot be used (CNF-16).
 
     Args:
-        number: Of the own queue; 0: there is none.
-        size: Bytes that it is to take, beside what the change brings to it already.
+        number: Number of the own queue; 0: there is none.
+        size: Bytes that it is to take, beside what the change already brings to it.
         without: Number of a queue that is being deleted.
     """
     if not number:
@@ -48,7 +48,7 @@ def own_or_system(build: ChangeBuilder, number: int, size: int, *, without: int 
 
 
 def queue_being_deleted(step: Step, part: RangeChange, reason: int) -> int:
-    """The queue whose deletion ends a range, which may be the one that should take it; else 0."""
+    """Return the queue whose deletion ends a range and that might also take it; else 0."""
     if reason != MessageClass.NACK_QUEUE_DELETED:
         return 0
     here = step.state.all_queues[part.queue]
@@ -56,7 +56,7 @@ def queue_being_deleted(step: Step, part: RangeChange, reason: int) -> int:
 
 
 def own_dead_letter_queue(step: Step, properties: Properties, *, transactional: bool) -> int:
-    """Number of the dead-letter queue that a sender names for its messages; 0 if it names none.
+    """Return the number of the dead-letter queue that a sender names; 0 if it names none.
 
     Raises:
         InvalidParameter: Outside a transaction (CNF-15).
@@ -90,13 +90,13 @@ def own_dead_letter_queue(step: Step, properties: Properties, *, transactional: 
 def journal_copy(
     build: ChangeBuilder, queue: Queue, move: RangeChange, *, in_any_case: bool
 ) -> tuple[CopyTo, ...]:
-    """The journal of a queue that keeps one takes a copy of what is received from it (Q-11), if it
-    has room (Q-14).
+    """Return the journal that takes a copy of what is received from a queue (Q-11), if the queue
+    keeps one and it has room (Q-14).
 
     What belongs together here is copied together or not at all.
 
     Args:
-        in_any_case: Whether that it has room was seen to before (``core/receive/reading.py``).
+        in_any_case: Whether its room was checked before (``core/receive/reading.py``).
     """
     journal = (queue.parent or queue).journal
     if journal is None:
@@ -114,7 +114,7 @@ def journal_copy(
 
 
 def journal_room(build: ChangeBuilder, size: int) -> bool:
-    """Whether the journal of this computer has room for so many bytes more (Q-12, Q-14)."""
+    """Return whether the journal of this computer has room for ``size`` more bytes (Q-12, Q-14)."""
     step = build.step
     quota_kb = step.settings.computer_journal_quota_kb
     if quota_kb >= QUOTA_UNLIMITED_KB:

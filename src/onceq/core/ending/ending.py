@@ -1,10 +1,10 @@
-"""The one way in which messages end: what the table says is kept and told, in one record.
+"""The one way in which messages end: keep and report what the table says, in one record.
 
-A message ends by being received, expired, purged, deleted with its queue, refused, or given up.
-Whoever asked to know learns it in the same record that ends it, so that a crash never leaves one
-without the other, and two ends can never both happen (I11). ``end_range`` does that for ranges
-of a queue, ``end_at_hand`` for packets that no queue has yet: both look up what is due in
-``core/ending/table.py``. A range leaves its packets where they lie; dead-letter queues, journals
+A message ends by being received, expired, purged, deleted with its queue, refused, or given up. The
+record that ends it also makes the reports that were asked for, so that a crash never leaves one
+without the other, and two ends can never both happen (I11). ``end_range`` does that for ranges of a
+queue, ``end_at_hand`` for packets that no queue has yet: both look up what is due in
+``core/ending/table.py``. A range leaves its packets where they are; dead-letter queues, journals
 and the hidden queue of acknowledgments that are owed take them over there (``RangeChange.to``,
 ``copies_to``).
 
@@ -60,7 +60,7 @@ _LATER = (
 
 
 def ack_flags(level: int, *, arrived: bool) -> int:
-    """What a Put notes of an acknowledgment level: the bits for ends that are still to come.
+    """Return a put's flags for an acknowledgment level: the bits for ends that are still to come.
 
     Args:
         level: ``Acknowledge``; 0 where no administration queue is named (ACK-1).
@@ -78,11 +78,11 @@ def ack_flags(level: int, *, arrived: bool) -> int:
 def end_range(
     build: ChangeBuilder, move: RangeChange, ending: Ending, reason: int, *, copied: bool = False
 ) -> None:
-    """A range leaves a queue: put the move into the change, and keep and tell what is due.
+    """End a range of a queue: put the move into the change, and keep and report what is due.
 
     Args:
-        reason: The class that says how it ends; other managers may tell of classes of their own.
-        copied: Whether the journal of the queue keeps copies in any case.
+        reason: The class that says how it ends; other managers may report their own classes.
+        copied: Whether the journal of the queue always keeps copies.
     """
     queue, counts = build.step.state.all_queues[move.queue], build.step.counts
     wanting = queue.wanting.get(move.lane)
@@ -94,7 +94,7 @@ def end_range(
         counts.ended[reason] += move.count
         if reason in REFUSALS and isinstance(queue, OutgoingQueue):
             counts.note(REFUSED_THERE, reason, move.count, str(queue.name))
-    # Who this manager is for the messages; where nobody asked, source and target keep the same.
+    # This manager's side of the messages; without requests, source and target keep the same.
     if isinstance(queue, Queue):
         here, transactional = Side.BOTH, queue.properties.transactional
         if ending is Ending.RECEIVED and (copied or queue.properties.journal):
@@ -124,7 +124,7 @@ def _carry_out(
     build: ChangeBuilder, fate: Fate, w: ReportRequest | None, part: RangeChange, reason: int, *,
     transactional: bool,
 ) -> None:  # fmt: skip
-    """Let a part of a range, which one send has asked the same of, leave what its row says."""
+    """Leave what the row says of a part of a range; one send has made the part's requests."""
     if fate.told is When.ALWAYS or (w is not None and fate.told is When.ASKED and _owes(w, reason)):
         part.copies_to = (*part.copies_to, (ACKS_OWED, 0, reason))
     if w is not None and fate.final is not When.NEVER:
@@ -148,20 +148,20 @@ def _carry_out(
 
 
 def _keeps(build: ChangeBuilder, fate: Fate, reason: int) -> bool:
-    """Whether a dead letter is kept although its sender has asked for none."""
+    """Return whether a dead letter is kept although its sender has asked for none."""
     if fate.dead_letter is When.ALWAYS:
         return True
     return fate.dead_letter is When.SETTING and keeps_refusal(build.step.settings, reason)
 
 
 def keeps_refusal(settings: Settings, reason: int) -> bool:
-    """Whether a transactional message is kept that was refused with this class, and whose sender
-    has asked for no dead letter."""
+    """Return whether a transactional message refused with this class is kept, though its sender has
+    asked for no dead letter."""
     return reason in REFUSALS and settings.xact_dead_letter != KEEP_ASKED
 
 
 def _owes(w: ReportRequest, reason: int) -> bool:
-    """Whether it was asked to be told of ends of this class that come later than an arrival."""
+    """Return whether a report was requested of later ends of this class."""
     if not w.flags & PUT_ACKS:
         return False
     asked = asked_by(MessageClass(reason))
@@ -172,7 +172,7 @@ def _taker(
     build: ChangeBuilder, fate: Fate, w: ReportRequest | None, part: RangeChange, reason: int, *,
     transactional: bool,
 ) -> int:  # fmt: skip
-    """The queue that takes the packets of a part over for its sender; 0 for none."""
+    """Return the queue that takes a part's packets over for its sender; 0 for none."""
     flags = w.flags if w is not None else 0
     if fate.journal:
         return JOURNAL if flags & PUT_JOURNAL and journal_room(build, build.size(part)) else 0
@@ -191,11 +191,12 @@ def gave_up(
     build: ChangeBuilder, outgoing: OutgoingQueue, lane: int, first: int, count: int,
     reason: MessageClass,
 ) -> None:  # fmt: skip
-    """A range ends in its outgoing queue, and the destination has not said how (CNF-21).
+    """End a range in its outgoing queue when the destination has not reported its end (CNF-21).
 
-    What was never transmitted is certainly not delivered, for this reason. What may have been
-    transmitted may have arrived, and been received: it is in doubt, whatever ends the wait for it
-    here (CNF-12), and nothing else is said of it before its doubt is settled (I11, I13).
+    A message that was never transmitted is certainly not delivered, for this reason. One that may
+    have been transmitted may have arrived, and been received: it is in doubt, no matter what ends
+    the wait for it here (CNF-12), and nothing else is reported before its doubt is settled (I11,
+    I13).
     """
     left = min(max(outgoing.may_have_left(lane) + 1 - first, 0), count)
     if left:
@@ -207,7 +208,7 @@ def gave_up(
 
 
 def purged_meanwhile(build: ChangeBuilder, lock: RangeChange) -> None:
-    """A transaction aborts: what was purged while it was locked ends now (X-19)."""
+    """End what was purged while the transaction that now aborts held it (X-19)."""
     lane = build.step.state.all_queues[lock.queue].lanes[lock.lane]
     purged: list[Range] = list(lane.ranges(PURGING, lock.first, end=lock.first + lock.count))
     for first, count in purged:
@@ -220,18 +221,18 @@ def purged_meanwhile(build: ChangeBuilder, lock: RangeChange) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class AtHand:
-    """Packets that come into a queue here, or are refused, with what their sender asked for.
+    """Packets that come into a queue here, or are refused, with their sender's requests.
 
     Attributes:
-        asked: Journaling that was asked for (the bits ``PUT_...``).
+        asked: The requested journaling (the bits ``PUT_...``).
         level: Acknowledgment messages; 0 where they name no administration queue.
         own: Number of the sender's own dead-letter queue; 0: the system's.
-        message, address: Of what was sent here: number of the first message; where the packets lie,
+        message, address: Of what was sent here: number of the first message; where the packets are,
             if a prepare has written them.
-        source, stream, number, messages, http: Of what came in a stream: who sent it, the number
+        source, stream, number, messages, http: Of what came in a stream: its sender, the number
             of the first in the stream, all message numbers, and whether it came over HTTP.
         later: Where acknowledgment messages of a unit of work are kept until all its sends have
-            their places.
+            their positions.
         queue: The name of their queue, for the log.
     """
 
@@ -254,7 +255,7 @@ class AtHand:
 
 
 def end_at_hand(build: ChangeBuilder, what: AtHand, ending: Ending, reason: int = 0) -> None:
-    """Packets are stored (for reason 0) or refused by this change: keep and tell what is due."""
+    """Store (for reason 0) or refuse packets in this change: keep and report what is due."""
     fate, packets = FATES[what.side, what.transactional, ending], what.packets
     size = total_of(packets.lengths)
     if reason:
@@ -288,8 +289,9 @@ def end_at_hand(build: ChangeBuilder, what: AtHand, ending: Ending, reason: int 
 def _dead_letter_queues(
     build: ChangeBuilder, fate: Fate, what: AtHand, size: int, reason: int
 ) -> list[int]:
-    """Those that take packets at hand. Where this computer is both ends of a message, its share as
-    the target (S0) and the one as the source (X-1) are one dead letter if one queue has both."""
+    """Return the dead-letter queues that take packets at hand. If this computer is both ends of a
+    message, its share as the target (S0) and the one as the source (X-1) are one dead letter if one
+    queue has both."""
     asked = fate.dead_letter is not When.NEVER and what.asked & PUT_DEADLETTER
     asked = asked or _keeps(build, fate, reason)
     if not len(what.packets) or not (asked or fate.kept):

@@ -1,8 +1,8 @@
-"""Final acknowledgments: the target of a transactional message tells its source how it ended.
+"""Final acknowledgments: the target of a transactional message reports its end to the source.
 
 They are recoverable messages to the order queue of the sending manager (EOD-39), in the record that
-ends what they tell of. So the source hears of each end that a crash has not undone, and of none
-that it has.
+makes the end that they report. So the source learns of each end that a crash has not undone, and of
+none that it has.
 
 Upholds: I11, I14.
 """
@@ -33,19 +33,19 @@ ACK_LANE = 7
 
 
 def order_queue_of(guid: bytes) -> FormatName:
-    """The queue of a manager for what managers tell each other."""
+    """Return the queue of a manager for messages between managers."""
     (name,) = parse_format_name(f"PRIVATE={guid_text(guid)}\\{ORDER_QUEUE_NUMBER:08x}")
     return name
 
 
 @lru_cache(1_024)
 def order_queue_key(guid: bytes) -> str:
-    """Its key; asked for each order acknowledgment."""
+    """Return the key of that queue; each order acknowledgment looks it up."""
     return order_queue_of(guid).key()
 
 
 def ends_wait(order_queue: OutgoingQueue) -> bool:
-    """Whether final acknowledgments wait in an outgoing queue, or were not acknowledged yet."""
+    """Return whether final acknowledgments wait, unsent or unacknowledged, in an outgoing queue."""
     lane = order_queue.lanes.get(ACK_LANE)
     return lane is not None and lane.available > 0
 
@@ -53,7 +53,7 @@ def ends_wait(order_queue: OutgoingQueue) -> bool:
 def tell_end(
     build: ChangeBuilder, w: ReportRequest, first: int, count: int, reason: MessageClass
 ) -> None:
-    """Tell the source how a range of a queue here ended, if it wants to know."""
+    """Report to the source how a range of a queue here ended, if it asked for that."""
     if w.source == NO_GUID or not w.stream or not w.flags & PUT_FINAL:
         return
     offset = first - w.first
@@ -76,11 +76,11 @@ def tell_sender(
 ) -> None:
     """Queue final acknowledgments for the order queue of the sending manager.
 
-    They leave on any session with that manager; the name in them has the form of the name that the
-    messages came under (EOD-35), unless somebody in between would take it for his own.
+    They leave on any session with that manager. The name in them has the form of the name that the
+    messages came under (EOD-35), unless a manager on the way would take that for its own.
 
     Args:
-        number: Of the first message in its stream.
+        number: Number of the first message in its stream.
         messages: Message numbers of them all.
         http: Whether they came over HTTP.
     """
@@ -97,15 +97,15 @@ def tell_sender(
         try:
             outgoing = outgoing_for(step, name, by=answered(source), stranger=stranger)
         except InsufficientResources as error:
-            # The end itself stands: a commit that has begun does not fail for lack of a queue, and
-            # a sender that hears nothing has the message in doubt when its time is over (EOD-42).
+            # The end itself remains: a commit that has begun does not fail for lack of a queue, and
+            # a sender without a report has the message in doubt when its time is over (EOD-42).
             step.notice("final acknowledgments are given up", source=guid_text(source),
                         reason=error.text)  # fmt: skip
             return
         expires = step.reach_by_s() if stranger else NEVER_S
     else:
-        # A stranger's choice, which may never be reached: like an acknowledgment message it does
-        # not wait longer than a message that says nothing of its time (EOD-42: it may be lost).
+        # A stranger's choice, which may never be reached: like an acknowledgment message it waits
+        # no longer than a message without a stated lifetime (EOD-42: it may be lost).
         address, expires = "", step.reach_by_s()
     packets = final_acks(
         messages,

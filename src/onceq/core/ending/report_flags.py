@@ -1,6 +1,6 @@
-"""What a send asks to be told, as flags of its puts.
+"""The reports that a send asks for, as flags of its puts.
 
-Upholds: I12, I13 (what was not asked for is not told), I14.
+Upholds: I12, I13 (no report without a request), I14.
 """
 
 from __future__ import annotations
@@ -28,21 +28,22 @@ SYSTEM_NAMES = frozenset(("admin_queue$", "notify_queue$", "order_queue$"))
 
 
 def lane_of(properties: Properties) -> int:
-    """The lane of messages outside of transactions; transactional ones have priority 0 (Q-23)."""
+    """Return the lane of messages outside transactions; transactional ones have priority 0
+    (Q-23)."""
     return PRIORITY_DEFAULT if properties.priority is None else properties.priority
 
 
 def quiet(step: Step, name: str) -> bool:
-    """Whether nothing is acknowledged or source-journaled that goes to a queue (Q-17).
+    """Return whether messages to a queue are never acknowledged or source-journaled (Q-17).
 
     Args:
-        name: Of the queue, without computer and ``private$``.
+        name: Name of the queue, without computer and ``private$``.
     """
     return step.settings.quiet_system_queues and name.casefold() in SYSTEM_NAMES
 
 
 def without_quiet_queues(step: Step, target: Target, properties: Properties) -> Properties:
-    """The properties of messages for a target, without what it gives no answer to."""
+    """Return the properties of messages for a target, without reports that it does not make."""
     if not step.settings.quiet_system_queues or not quiet(step, target.name.queue):
         return properties
     return replace(properties, acknowledge=Acknowledge.NONE, journal=Journal.NONE)
@@ -51,7 +52,7 @@ def without_quiet_queues(step: Step, target: Target, properties: Properties) -> 
 def flags_of(
     properties: Properties, target: Target, *, transactional: bool, once: bool = False
 ) -> int:
-    """The flags of a put of a batch for one of its targets."""
+    """Return the flags of a put of a batch for one of its targets."""
     flags = 0
     local = isinstance(target.queue, Queue)
     if properties.acknowledge and properties.admin_queue:
@@ -67,8 +68,8 @@ def flags_of(
         flags |= PUT_WANTS | PUT_DEADLETTER
     if properties.journal & Journal.JOURNAL and (transactional or not local):
         flags |= PUT_WANTS | PUT_JOURNAL
-    # Over HTTP dead-lettering alone asks how a message ends (HTTP-4); a journal copy is made when
-    # the stream receipt comes (HTTP-13).
+    # Over HTTP only dead-lettering asks how a message ends (HTTP-4); the stream receipt makes a
+    # journal copy (HTTP-13).
     over_http = isinstance(target.queue, OutgoingQueue) and target.queue.over_http
     if transactional and properties.journal & (Journal.DEADLETTER if over_http else Journal(3)):
         flags |= PUT_FINAL

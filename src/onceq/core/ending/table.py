@@ -1,25 +1,26 @@
-"""How messages end, as a table: what is kept of each, and who is told.
+"""How messages end, as a table: what is kept of each, and which reports are made.
 
-A sender may ask to keep an undeliverable message, to keep a copy of a delivered one, and to be told
-of its arrival and of its end. A message ends in some twenty ways, at its source, on the way or at
-its target; and the same wish means another thing at each of them. Two managers see one end, and
-each must carry out its own share of it and nothing else: else the sender has two dead letters, or
-none (I12), or hears two things that contradict each other (I13). Three principles make the table:
+A sender may ask to keep an undeliverable message, to keep a copy of a delivered one, and to get
+reports of its arrival and of its end. A message ends in some twenty ways, at its source, on the way
+or at its target; and the same request means another thing at each of them. Two managers see one
+end, and each must carry out its own share of it and nothing else: else the sender has two dead
+letters, or none (I12), or gets two contradictory reports (I13). Four principles make the table:
 
-* *Its source keeps what was sent in a transaction.* So a target only says how it ended, in a final
-  acknowledgment, and the source keeps the dead letter or the journal copy (EOD-39, X-1). Other
-  messages have left their source, so whoever has them when they end keeps them (Q-16).
-* *Who knows it tells it.* Acknowledgment messages are made where the end happens (ACK-17). The
-  source adds nothing to what the target has told.
-* *What a destination refuses is kept.* Its sender may have asked for nothing, and nobody would
-  learn of it. So the setting ``xact_dead_letter`` keeps refusals of transactional messages unless
-  it is ``asked``, as MSMQ has it. A refusal is what the destination always tells: the message
-  cannot enter its queue (``REFUSALS`` in ``model/classes.py``). What ends in the queue (purged,
-  deleted with it, rejected, not received in time) was delivered, and a sender that wants to
-  hear of it asks.
-* *Nothing is said of what is not known.* A message that may have been transmitted when the wait for
-  it ends is in doubt (CNF-12). Its sender hears of its true end when the doubt is settled, or that
-  there is a doubt when nothing more can be expected.
+* *Its source keeps what was sent in a transaction.* So a target only reports how it ended, in a
+  final acknowledgment, and the source keeps the dead letter or the journal copy (EOD-39, X-1).
+  Other messages have left their source, so the manager that has them at their end keeps them
+  (Q-16).
+* *The manager that knows an end reports it.* Acknowledgment messages are made where the end happens
+  (ACK-17). The source adds nothing to the target's report.
+* *What a destination refuses is kept.* Its sender may have asked for nothing, and the loss would
+  stay unnoticed. So the setting ``xact_dead_letter`` keeps refusals of transactional messages
+  unless it is ``asked``, as MSMQ has it. A refusal is what the destination always reports: the
+  message cannot enter its queue (``REFUSALS`` in ``model/classes.py``). What ends in the queue
+  (purged, deleted with it, rejected, not received in time) was delivered, and a sender that wants a
+  report of it asks.
+* *Nothing unknown is reported.* A message that may have been transmitted when the wait for it ends
+  is in doubt (CNF-12). Its sender gets a report of its true end when the doubt is settled, or a
+  report of the doubt when nothing more can be expected.
 
 ``FATES`` is all of it. Everything that ends a message names an ``Ending`` and calls
 ``core/ending/ending.py``, which looks here what is due. ``docs/reference/endings.md`` shows the
@@ -41,7 +42,7 @@ from onceq.model.record import Record
 class Side(Enum):
     """Where a message is when it ends, seen from the manager that ends it."""
 
-    __hash__ = object.__hash__  # that of Enum is a call of Python, for each range that ends
+    __hash__ = object.__hash__  # Enum's own is a call of Python, for each range that ends
 
     SOURCE = "source"
     """It was sent here, or passes through, and waits in an outgoing queue."""

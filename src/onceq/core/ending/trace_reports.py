@@ -3,9 +3,9 @@
 A message sent with ``trace`` carries the trace flag and a DebugHeader. Each manager on its way (the
 source when it takes effect, a router, the target when it is stored or refused) puts one REPORT
 message into the report queue: the public queue that the DebugHeader names where it can be found,
-else its own setting ``report_queue``. What stands in a report is not published: ours is described
+else its own setting ``report_queue``. The content of a report is not published: ours is described
 in ``docs/reference/tracing.md``. Reports are ordinary messages outside transactions, made in the
-same record as what they report; none of them is ever traced, acknowledged or waited for.
+same record as what they report; no report is ever traced, acknowledged or waited for.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SENT, FORWARDED, ARRIVED, REFUSED = "SENT", "FORWARDED", "ARRIVED", "REFUSED"
 
 
 def trace_queue(step: Step) -> bytes:
-    """GUID of the public report queue for DebugHeaders; empty if it has none."""
+    """Return the GUID of the public report queue for DebugHeaders; empty if it has none."""
     name = step.settings.report_queue.upper()
     if not name.startswith("PUBLIC="):
         return b""
@@ -46,8 +46,7 @@ def trace_arrival(
     build: ChangeBuilder, run: ArrivedRun, places: Sequence[int], *, refusal: int = 0,
     event: str = ARRIVED,
 ) -> None:  # fmt: skip
-    """Report messages of a run, those at these places, that are stored, refused or passed on by
-    this change."""
+    """Report a run's messages at these indexes that this change stores, refuses or passes on."""
     assert run.trace is not None, "nobody asked for reports"
     asked = f"PUBLIC={guid_text(run.trace)}" if run.trace else ""
     lines = [f"queue: {run.destination.direct or run.destination.number}"]
@@ -80,10 +79,10 @@ def report(
     *,
     asked: str = "",
 ) -> None:
-    """Put one report for each message into the report queue, as far as there is one.
+    """Put one report for each message into the report queue, if there is one.
 
     Args:
-        lines: What is the same for all of them.
+        lines: The lines that are the same for all of them.
         asked: Report queue that the message names.
     """
     step = build.step
@@ -113,7 +112,7 @@ def report(
 
 
 def _target(step: Step, asked: str) -> Target | None:
-    """Where reports go; None if nowhere. A report queue must not be transactional."""
+    """Return where reports go; None if nowhere. A report queue must not be transactional."""
     for name in (asked, step.settings.report_queue):
         if not name:
             continue

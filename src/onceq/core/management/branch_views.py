@@ -1,8 +1,8 @@
 """Branches, decisions and groups, as operators and coordinators see them.
 
-Whoever may not look at the whole queue manager sees his own decisions and groups. Of a branch that
-he may not decide he sees that it is there, and nothing of its work: recovery takes a branch that is
-not in the list for one that is over, and forgets the decision about it. A branch that was hidden
+An actor that may not look at the whole queue manager sees its own decisions and groups. Of a branch
+that it may not decide it sees the existence, and nothing of its work: recovery takes a branch that
+is not in the list for one that is over, and forgets the decision about it. A branch that was hidden
 because a right was taken away would be rolled back then, although its transaction is committed.
 
 Upholds: I21, I28.
@@ -28,7 +28,7 @@ from onceq.model.xid import agent_of
 
 
 def branches(step: Step, owner: int) -> list[BranchView]:
-    """Every branch: at work, ended, prepared, and decided by hand."""
+    """Return every branch: at work, ended, prepared, and decided by hand."""
     whole = may(step, owner, (MONITOR,))
     found = [
         _view(step, tx) if whole or may(step, owner, to_decide(step, owner, tx))
@@ -79,7 +79,7 @@ def _view(step: Step, tx: Transaction) -> BranchView:
 
 
 def decisions(step: Step, owner: int) -> list[DecisionView]:
-    """Commits that partners are still to be told of."""
+    """Return commits that partners have still to learn."""
     whole, own = may(step, owner, (MONITOR,)), step.known_by(owner)
     return [
         DecisionView(

@@ -1,7 +1,7 @@
-"""A running manager is given other settings.
+"""Change the settings of a running manager.
 
-They hold for what is decided from now on; timers that are set look at them when they ring. What was
-not watched, because a setting switched that off, is watched from now on.
+They hold for what is decided from now on; timers that are set read them when they ring. What a
+setting had switched off is watched from now on.
 
 Upholds: I26 (nothing waits for a timer that the old settings would have set).
 """
@@ -19,7 +19,7 @@ from onceq.model.hosts import AddressBook
 
 
 def reconfigure(step: Step, item: Reconfigure) -> None:
-    """Go on with other settings."""
+    """Continue with other settings."""
 
     def start(some: list[OutgoingQueue]) -> None:
         for outgoing in some:
@@ -38,11 +38,11 @@ def reconfigure(step: Step, item: Reconfigure) -> None:
 
 
 def tell_doors(step: Step, item: TellDoors) -> None:
-    """How others come in has changed."""
+    """Record that the ways in for others have changed."""
     new, step.doors = item.issued - step.doors.issued, item
     end_unproven(step, sorted(new))
 
 
 def tell_trail(step: Step, item: TellTrail) -> None:
-    """How acts are told outside has changed, for the status."""
+    """Record that the export of acts has changed, for the status."""
     step.trail = item

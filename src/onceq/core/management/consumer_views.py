@@ -1,12 +1,12 @@
-"""Who works on a queue: who waits at it, has it open, or holds messages of it.
+"""The consumers of a queue: those that wait at it, have it open, or hold messages of it.
 
 An operator sees here why messages stay in a queue that is read: which application has taken them
-and has not committed, and which branch is still to be decided. Those that hold messages come first,
-the oldest before the others, so that a list that is cut still has them.
+and has not committed, and which branch is still to be decided. Consumers that hold messages come
+first, the oldest before the others, so that a list that is cut still has them.
 
-Whoever may look at the queue, and not at the whole queue manager, sees what is his own.
+An actor that may look at the queue, and not at the whole queue manager, sees its own.
 
-Upholds: I24 (what is told is bounded), I28.
+Upholds: I24 (the answer is bounded), I28.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from onceq.model.views.view import copy_by_name
 
 @dataclass(slots=True)
 class _Consumer:
-    """What is known of one of them.
+    """What is known of one consumer.
 
     Attributes:
-        owner: Its connection; of a branch the one that was at work in it last.
-        rests: The branch that it is, if nobody is at work in it.
+        owner: Its connection; for a branch the connection that was last at work in it.
+        rests: The branch that it is, if no connection is at work in it.
         waiting: Receives and peeks that wait.
         opened, opened_s: How often it has the queue open, and since when.
-        access, denies, says: What for, whether others cannot receive, and what it says.
+        access, denies, says: Its purpose, whether others cannot receive, and its note.
         holds: Messages that it has taken.
         since_s: Since when it holds messages; 0: it holds none.
-        branch: What the oldest transaction that holds some is a branch of; "": of none.
+        branch: The branch of the oldest transaction that holds some; "": none.
     """
 
     owner: int
@@ -58,7 +58,7 @@ class _Consumer:
     branch: str = ""
 
     def has_open(self, handle: Handle) -> None:
-        """It has the queue open by one more handle."""
+        """Count one more handle with which it has the queue open."""
         self.opened_s = self.opened_s or handle.since_s
         self.opened += 1
         self.access[handle.access.name.lower()] = None
@@ -67,7 +67,8 @@ class _Consumer:
 
 
 def consumers(step: Step, item: Look) -> object:
-    """Who works on a queue: who holds messages first, then who waits, then who has it open."""
+    """Answer the consumers of a queue: first those that hold messages, then those that wait, then
+    those that have it open."""
     step.begin(_told(step, item, find_queue(step, item.name)))
     return LATER
 
@@ -83,7 +84,7 @@ def _told(step: Step, item: Look, queue: Queue) -> Iterator[None]:
 
 
 def _rank(one: _Consumer) -> tuple[int, int, int]:
-    """Where it comes in the list."""
+    """Return its position in the list."""
     first = 0 if one.holds else 1 if one.waiting else 2
     return first, one.since_s or one.opened_s, one.owner
 
@@ -103,7 +104,7 @@ def _found(step: Step, queue: Queue) -> Generator[None, None, list[_Consumer]]:
         if not at % QUEUES_MEASURED_AT_ONCE:
             yield
     resting: list[_Consumer] = []
-    # What is not locked is held by nobody: most queues are looked at without the transactions.
+    # What is not locked is held by no consumer: most queues need no search of the transactions.
     held = any(lane.locked for lane in queue.lanes.values())
     for at, tx in enumerate(list(step.units.all()) if held else (), 1):
         if not at % QUEUES_MEASURED_AT_ONCE:
@@ -121,7 +122,7 @@ def _found(step: Step, queue: Queue) -> Generator[None, None, list[_Consumer]]:
 
 
 def _is_there(step: Step, tx: Transaction) -> bool:
-    """Whether a prepared branch was not decided while others were looked at."""
+    """Return whether a prepared branch was not decided while others were examined."""
     return not tx.branch or (tx.xid is not None and step.state.branches.get(tx.xid) is not None)
 
 
@@ -136,7 +137,7 @@ def _since_s(step: Step, tx: Transaction) -> int:
 
 
 def _is_of(step: Step, one: _Consumer) -> str:
-    """Whose it is, as ``Step.known_by`` says it."""
+    """Return whose it is, in the words of ``Step.known_by``."""
     return step.known_by(one.owner) if one.rests is None else whose(step, one.rests)
 
 
@@ -157,8 +158,8 @@ def _view(step: Step, queue: Queue, one: _Consumer) -> ConsumerView:
 
 
 def failing(step: Step) -> Generator[None, None, tuple[dict[str, str], int]]:
-    """Queues of which a consumer says that it can handle no message: some with what it says, and
-    how many there are. Some of the consumers are looked at in each step."""
+    """Return some queues of which a consumer says that it can handle no message, with its words,
+    and how many there are; each step examines some of the consumers."""
     found: dict[str, str] = {}
     queues: set[int] = set()
     for at, handle in enumerate(list(step.readers.handles.values()), 1):

@@ -1,14 +1,14 @@
-"""What a queue manager does by itself, and what becomes of it in a store that was put back.
+"""What a queue manager does by itself, and what becomes of it in a restored store.
 
-A store that was put back with its identity is the same queue manager at an earlier time: what it
-had begun goes on. With another identity it is another one, beside the living original, which has
-made all promises, has been asked for all answers, and sends what waits. So a copy does nothing of
-it: it sends nothing, tells nobody anything, decides nothing, carries no job on, and knows no token.
-The messages of its queues are its own.
+A store that was restored with its identity is the same queue manager at an earlier time: what it
+had begun continues. With another identity it is another one, beside the living original, which has
+made all promises, owes all answers, and sends what waits. So a copy does none of it: it sends
+nothing, reports nothing, decides nothing, continues no job, and knows no token. The messages of its
+queues are its own.
 
-``TABLE`` has a line for each thing. Each durable table of ``State``, and each kind of timer,
+``TABLE`` has a line for each of these. Each durable table of ``State``, and each kind of timer,
 belongs to a line, and each line has a conformance case for either identity
-(``tests/conformance/test_by_itself.py``); tests hold both. So what is added later needs its line.
+(``tests/conformance/test_by_itself.py``); tests check both. So a later addition needs its line.
 
 Upholds: I4 (a copy sends nothing a second time), I12, I13, I21 (the original decides), I28.
 """
@@ -45,16 +45,16 @@ OF_ANOTHER: Final = "of the queue manager that this is a copy of"
 
 
 class ByItself(Record, frozen=True):
-    """One thing that a queue manager does without being asked for it each time.
+    """One thing that a queue manager does without a request each time.
 
     Attributes:
         name: For tests; one word.
-        what: It does.
-        same: What becomes of it in a store that is put back with its identity.
-        copy: And in one with another identity.
-        tables: Attributes of ``State`` that it rests on.
-        timers: That make it do it.
-        end: Ends it in a copy; answers how much that concerned. None: nothing is to be ended.
+        what: What it does.
+        same: What becomes of it in a store that is restored with its identity.
+        copy: The same for another identity.
+        tables: Attributes of ``State`` that it depends on.
+        timers: Timers that start it.
+        end: Ends it in a copy; returns how many that concerned. None: nothing is to be ended.
     """
 
     name: str
@@ -67,8 +67,7 @@ class ByItself(Record, frozen=True):
 
 
 def end_all(step: Step) -> dict[str, int]:
-    """Make the manager of a store a copy of the one that it was; answers how much each line of the
-    table concerned."""
+    """Make the restored manager a copy of the original; return each table line's count."""
     return {one.name: one.end(step) for one in TABLE if one.end is not None}
 
 
@@ -84,8 +83,8 @@ def _cancel_jobs(step: Step) -> int:
 
 
 def _undo_promises(step: Step) -> int:
-    """What is promised is carried out, or undone, by the one that has promised it. Here what was
-    received is in its place again, and nothing is sent."""
+    """Undo promises here, because the original carries them out: what was received is in its place
+    again, and nothing is sent."""
     open_ = [tx for tx in step.units.branches.values() if tx.branch]
     for tx in open_:
         undo_promised(step, tx)
@@ -116,7 +115,7 @@ def _drop_tokens(step: Step) -> int:
 
 
 def _set_messages_aside(step: Step) -> int:
-    """Take everything out of the outgoing queues; answers how many messages are kept."""
+    """Take everything out of the outgoing queues; return how many messages are kept."""
     aside = 0
     build = ChangeBuilder(step)
     for outgoing in step.state.outgoing.values():
@@ -136,7 +135,7 @@ def _set_messages_aside(step: Step) -> int:
 
 
 def _is_talk(outgoing: OutgoingQueue) -> bool:
-    """Whether an outgoing queue carries what managers say to each other, and no messages."""
+    """Return whether an outgoing queue carries only packets between managers, and no messages."""
     return outgoing.name.kind is Kind.PRIVATE and outgoing.name.number == ORDER_QUEUE_NUMBER
 
 
@@ -152,8 +151,8 @@ def _release(step: Step, number: int) -> int:
 
 
 def _drop_owed(step: Step) -> int:
-    """What is owed now. What is wanted of ends to come is void with the record of the restore
-    (``State._put_back``)."""
+    """Drop what is owed now. The record of the restore voids the reports that were requested of
+    later ends (``State._put_back``)."""
     return _release(step, ACKS_OWED)
 
 
@@ -337,5 +336,5 @@ TABLE: Final = (
         (), (Timer.RECEIVE, Timer.IDLE),
     ),
 )  # fmt: skip
-"""In the order in which they end: what is undone may leave something to be sent or told, so
-messages and acknowledgments come behind it."""
+"""In the order in which they end: undoing may leave something to be sent or reported, so messages
+and acknowledgments come behind it."""

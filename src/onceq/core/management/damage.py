@@ -1,15 +1,15 @@
-"""Damaged messages: named, set aside and told of; everything else goes on.
+"""Damaged messages are named, set aside and reported; everything else continues.
 
-The engine verifies what it reads before anything is said of it. Where stored bytes are not what was
-written, it hands in ``Spoiled``, and every message that lies in those bytes is set aside, wherever
-it is: in a queue, held by the transaction that was about to get it, in an outgoing queue, a dead
-letter, a copy in a journal. It ends there, durably, and stands in the hidden queue DAMAGED with an
-entry that says where it was (``core/state/log_space.py``), until an operator drops it.
+The engine verifies what it reads before it answers with it. Where stored bytes are not what was
+written, it hands in ``Spoiled``, and every message in those bytes is set aside, wherever it is: in
+a queue, held by the transaction that was about to get it, in an outgoing queue, a dead letter, a
+copy in a journal. It ends there, durably, and is in the hidden queue DAMAGED with an entry that
+says where it was (``core/state/log_space.py``), until an operator drops it.
 
 In an outgoing queue it ends like any other end: not delivered if it never left, in doubt if it may
-have; the doubt can be settled later. The message behind it is linked anew when it is transmitted.
-To its sender a damaged message in a queue has been removed from there. Acknowledgment messages
-and dead letters are made of a message's own bytes, so there are none of a damaged one.
+have; the doubt can be settled later. The next message gets a new link when it is transmitted. For
+its sender, a damaged message in a queue has been removed from there. Acknowledgment messages and
+dead letters are made of a message's own bytes, so there are none of a damaged one.
 
 Upholds: I23 (nothing that was not written is handed out, nothing is left out silently), I11.
 """
@@ -46,8 +46,8 @@ Span = tuple[int, int]
 
 
 def spoiled(step: Step, item: Spoiled) -> None:
-    """Set aside every message that lies in damaged bytes."""
-    # First: what never left is not delivered when it is set aside below, and not in doubt.
+    """Set aside every message in damaged bytes."""
+    # First: a message that never left is not delivered when it is set aside, and not in doubt.
     for number, index, before in item.unsent:
         leaving = step.state.all_queues.get(number)
         if isinstance(leaving, OutgoingQueue):
@@ -75,18 +75,18 @@ def spoiled(step: Step, item: Spoiled) -> None:
     _tell(step, item.pieces, told)
     tx = step.units.transactions.get((item.reader, item.untold))
     if tx is not None and tx.doomed is None:
-        # Its commit would end what it has taken as received, and nobody has seen that.
+        # Its commit would end what it has taken as received, and no application has seen that.
         tx.doomed = DamagedRecord(
             "nothing of this transaction happened: messages that it had taken could not be read; "
             "what is damaged is set aside ('onceq damage list'), the others come again"
         )
-    # What stood behind a damaged message can leave now.
+    # Messages behind a damaged one can leave now.
     for outgoing in step.state.outgoing.values():
         start_if_possible(step, outgoing)
 
 
 def _spans(pieces: Sequence[DamagedPiece]) -> list[Span]:
-    """The damaged parts of the log, in order, without overlaps."""
+    """Return the damaged parts of the log, in order, without overlaps."""
     spans: list[Span] = []
     for start, end in sorted((p.address, p.address + p.size) for p in pieces):
         if spans and start <= spans[-1][1]:
@@ -97,7 +97,7 @@ def _spans(pieces: Sequence[DamagedPiece]) -> list[Span]:
 
 
 def _inside(lane: Positions, spans: Sequence[Span]) -> Iterator[int]:
-    """Counters of the messages of which any byte is damaged, rising."""
+    """Yield the counters of messages with a damaged byte, rising."""
     for block in lane.blocks():
         if not block.live:
             continue
@@ -126,7 +126,7 @@ def _by_look(block: PositionBlock, spans: Sequence[Span]) -> Iterator[int]:
 
 
 def _runs(lane: Positions, counters: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Neighbours in one state: (state, first, count)."""
+    """Yield neighbours in one state: (state, first, count)."""
     at = 0
     while at < len(counters):
         first, state, count = counters[at], lane.state(counters[at]), 1
@@ -143,10 +143,10 @@ def _runs(lane: Positions, counters: Sequence[int]) -> Iterator[tuple[int, int, 
 def _ours(
     step: Step, item: Spoiled, queue: AnyQueue, index: int, state: int, first: int, count: int
 ) -> list[tuple[int, int]]:
-    """Those of a range that can be taken out now.
+    """Return those of a range that can be taken out now.
 
     What a transaction holds stays with it: it has the bytes already, or comes back here when it
-    gives the message back or asks for it. But for the one that asks just now.
+    gives the message back or asks for it. The exception is the transaction that asks just now.
     """
     if state in (AVAILABLE, AWAITING):
         return [(first, count)]
@@ -169,9 +169,9 @@ def _ours(
 def _aside(
     build: ChangeBuilder, queue: AnyQueue, index: int, state: int, first: int, count: int
 ) -> None:
-    """A range ends where it is, because its bytes are gone."""
+    """End a range in its place, because its bytes are gone."""
     if queue.number == ACKS_OWED:
-        # What was to be told is in those bytes; the message itself is found where it is.
+        # The reports that were requested are in those bytes; the message itself is found here.
         build.move(RangeChange(Op.END, queue.number, index, first, count))
         return
     if isinstance(queue, OutgoingQueue):
@@ -196,7 +196,7 @@ def _aside(
 
 
 def _tell(step: Step, pieces: Sequence[DamagedPiece], told: Sequence[tuple[str, int, int]]) -> None:
-    """The log names each run of messages, and each place of a file."""
+    """Log each run of messages, and each place of a file."""
     for piece in pieces[:NOTICES_AT_ONCE]:
         values = {"file": piece.path, "byte": piece.offset, "size": piece.size}
         step.act(Notice("stored bytes are damaged", values))

@@ -1,4 +1,4 @@
-"""What was set aside as damaged, for operators: look at it, drop it, look for more."""
+"""Messages that were set aside as damaged, for operators: list them, drop them, scrub for more."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RATE_MAX = 10**18 - 1
 
 
 def left(step: Step, entry: Damage) -> int:
-    """How many messages of an entry are still set aside: some have turned out to have arrived."""
+    """Return how many messages of an entry are still set aside: some were found to have arrived."""
     if not entry.first:
         return entry.count
     lane, end = step.state.all_queues[DAMAGED].lanes[0], entry.first + entry.count
@@ -42,11 +42,11 @@ DAMAGES: Final[Listing[Damage, DamageView]] = Listing(
     {"number": Order(lambda step, one: (one.number,), (int,))},
     lambda step, item: lambda one: left(step, one) > 0,
 )
-"""What was set aside, but for what has turned out to have arrived meanwhile."""
+"""Messages set aside, without those that have proved to have arrived meanwhile."""
 
 
 def drop(step: Step, text: str) -> int:
-    """Forget one entry, or all of them (""); their messages are gone for good then.
+    """Forget one entry, or all of them (""); their messages are then gone permanently.
 
     Returns:
         How many messages those were.
@@ -68,10 +68,10 @@ def drop(step: Step, text: str) -> int:
 
 
 def scrub(step: Step, item: SteerOutgoing) -> None:
-    """Let the engine look at every stored byte, or stop it.
+    """Let the engine verify every stored byte, or stop it.
 
     Raises:
-        InvalidParameter: The rate is none.
+        InvalidParameter: The rate is invalid.
     """
     rate = 0
     if item.action is Steer.SCRUB:
@@ -84,5 +84,5 @@ def scrub(step: Step, item: SteerOutgoing) -> None:
 
 
 def scrubbed(step: Step, item: Scrubbed) -> None:
-    """Remember how far a scrub has come, for whoever looks."""
+    """Record the progress of a scrub, for views."""
     step.scrub = item.view

@@ -1,8 +1,8 @@
-"""What the core does with a directory: modes, places, and what this computer tells of itself.
+"""The core's use of a directory: modes, places, and what this computer registers of itself.
 
-The core is handed snapshots and never reads. While the directory cannot be read, whatever needs
-it is refused (FN-11, DL-14); messages that are under way already go on to where it said
-last, and those of which it was not known wait (NEED VALIDATION) until it is read again.
+The core is handed snapshots and never reads. While the directory cannot be read, requests that need
+it are refused (FN-11, DL-14); messages that are under way continue to where it said last, and those
+without a known place wait (NEED VALIDATION) until it is read again.
 
 Upholds: I5 (one stream for each place), I27.
 """
@@ -58,7 +58,7 @@ from onceq.packet.address import name_of
 
 
 def changed(step: Step, item: DirectoryChanged) -> None:
-    """The directory was read, or cannot be read any more."""
+    """Apply a directory that was read, or that cannot be read any more."""
     step.names.mode = Mode.OFFLINE if item.trouble else Mode.ONLINE
     step.names.directory_trouble = item.trouble
     if item.snapshot is not None:
@@ -69,16 +69,16 @@ def changed(step: Step, item: DirectoryChanged) -> None:
     index_places(step)
     if item.trouble or item.snapshot is None:
         return
-    # What is to be acknowledged at names that could not be read (``DEFERRED_LANE``).
+    # Acknowledgments that are owed at names that could not be read (``DEFERRED_LANE``).
     step.touched[ACKS_OWED] = None
     step.begin(_follow(step, item.snapshot))
     register(step)
 
 
 def _follow(step: Step, snapshot: Snapshot) -> Iterator[None]:
-    """What waits for public queues goes on, or nowhere any more (DL-15): a bounded number of
-    messages in each step. Of queues that are gone nothing leaves meanwhile. When the directory is
-    read again, what it says then is followed."""
+    """Start or end what waits for public queues (DL-15), a bounded number of messages in each step.
+    Nothing leaves meanwhile for queues that are gone. When the directory is read again, the new
+    snapshot counts."""
     gone: list[OutgoingQueue] = []
 
     def look(some: list[OutgoingQueue]) -> None:
@@ -96,8 +96,8 @@ def _follow(step: Step, snapshot: Snapshot) -> Iterator[None]:
 
 
 def go_on(step: Step, outgoing: OutgoingQueue) -> None:
-    """Something has come into an outgoing queue: it leaves, or ends if its queue is in no directory
-    any more. What was committed may have been sent before that."""
+    """Start an outgoing queue that has got messages, or end them if its queue is in no directory
+    any more: a committed message may have been sent before that."""
     if outgoing.name.kind is not Kind.PUBLIC or not _is_gone(step, outgoing):
         start_if_possible(step, outgoing)
     elif outgoing.pending() and outgoing.number not in step.names.ending:
@@ -107,8 +107,8 @@ def go_on(step: Step, outgoing: OutgoingQueue) -> None:
 
 
 def _is_gone(step: Step, outgoing: OutgoingQueue) -> bool:
-    """Whether the directory does not have a public queue any more, and nothing else says where its
-    messages are to go. With a direct name for it they go there, and its computer judges them."""
+    """Return whether the directory does not have a public queue any more, and no other source says
+    where its messages go. With a direct name they go there, and its computer judges them."""
     directory = step.names.directory
     return (
         step.names.mode is Mode.ONLINE and directory is not None
@@ -117,7 +117,7 @@ def _is_gone(step: Step, outgoing: OutgoingQueue) -> bool:
 
 
 def _end_all(step: Step, gone: list[OutgoingQueue], snapshot: Snapshot) -> Iterator[None]:
-    """End what waits for queues that are gone, as long as that is what the directory says."""
+    """End what waits for queues that are gone, as long as the directory says that they are."""
     step.names.ending.update(outgoing.number for outgoing in gone)
     left = ENDED_AT_ONCE
     for outgoing in gone:
@@ -137,10 +137,10 @@ def _end_all(step: Step, gone: list[OutgoingQueue], snapshot: Snapshot) -> Itera
 
 
 def _nowhere(step: Step, outgoing: OutgoingQueue, count_max: int) -> int:
-    """The directory has taken out a queue for which messages wait here (DL-15): end so many; how
-    many these are.
+    """End messages for a queue that the directory has removed (DL-15), at most ``count_max``;
+    return how many these are.
 
-    What has arrived there is not concerned: its end will be told by the queue's manager.
+    Messages that have arrived there are not concerned: the queue's manager will report their end.
     """
     build, ended = ChangeBuilder(step), 0
     reason = MessageClass.NACK_BAD_DESTINATION_QUEUE
@@ -156,7 +156,7 @@ def _nowhere(step: Step, outgoing: OutgoingQueue, count_max: int) -> int:
 
 
 def register(step: Step) -> None:
-    """Let the directory know of this computer what it does not say yet."""
+    """Register in the directory what it does not say yet of this computer."""
     snapshot = step.names.directory
     if step.names.mode is not Mode.ONLINE or snapshot is None:
         return
@@ -186,7 +186,7 @@ def _own(step: Step) -> Iterator[Queue]:
 
 
 def edit(step: Step, item: EditDirectory) -> None:
-    """Make, change or drop a list; it is the directory that is changed, not this manager."""
+    """Make, change or drop a list; this changes the directory, not this manager."""
     snapshot = read_directory(step, "a distribution list")
     if item.what == "create":
         step.act(Rewrite(item.owner, item.request, _new(step, snapshot, item), None))
@@ -223,8 +223,8 @@ def _changed(step: Step, before: DistributionList, item: EditDirectory) -> Distr
 
 
 def _member(step: Step, text: str) -> FormatName:
-    """What an operator calls a member: by a format name, a path name, or the name of a list. One of
-    this computer is kept with its name, because others read the list, too."""
+    """Return the member that an operator names: by a format name, a path name, or the name of a
+    list. One of this computer is kept with its name, because others read the list, too."""
     if not set(text) & set("=\\/"):
         snapshot = read_directory(step, "a distribution list")
         return member_of(list_view(find_list(snapshot, text)).format_name)
@@ -260,7 +260,7 @@ def _without(step: Step, before: DistributionList, less: Sequence[str]) -> tuple
 
 
 def find_list(snapshot: Snapshot, text: str) -> DistributionList:
-    """The list with a name, or with a format name; raises QueueNotFound."""
+    """Return the list with a name, or with a format name; raises QueueNotFound."""
     if text.upper().startswith("DL="):
         (name,) = parse_any(text)
         found = snapshot.lists.get(name.guid)
@@ -275,7 +275,7 @@ def find_list(snapshot: Snapshot, text: str) -> DistributionList:
 
 
 def list_view(one: DistributionList) -> ListView:
-    """A list as commands show it."""
+    """Return a list as commands show it."""
     return ListView(one.name, f"DL={guid_text(one.guid)}", one.members)
 
 
@@ -289,12 +289,12 @@ LISTS: Final[Listing[DistributionList, ListView]] = Listing(
 
 
 def one_list(step: Step, name: str) -> ListView:
-    """One list."""
+    """Return one list."""
     return list_view(find_list(read_directory(step, "a distribution list"), name))
 
 
 def copies(step: Step, item: Look) -> list[str]:
-    """The names under which the copies of a send go, as acknowledgments repeat them."""
+    """Return the names of a send's copies, as acknowledgments repeat them."""
     by = step.known_by(item.owner)
     found = []
     for target in destinations(step, item.name, transactional=False, by=by):

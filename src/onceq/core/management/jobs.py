@@ -1,13 +1,13 @@
 """Jobs: started, carried out batch by batch, looked at and cancelled.
 
-What a batch does to messages stands in one record with how far the job is by then, and is done in
-one step: each message is sent again and taken out, or neither. So a crash at any point leaves a job
-that goes on where it was, with true numbers; and nothing is held between two batches that would
-stand in the way of others. Whoever takes a message meanwhile has it.
+One record, made in one step, holds what a batch does to messages and the job's progress: each
+message is sent again and taken out, or neither. So after a crash at any point a job continues where
+it was, with true numbers; and nothing is held between two batches that would block other clients. A
+message that a client takes meanwhile is the client's.
 
-A job may do what whoever has started it may do now, and no more: each batch is judged as his own
-requests would be. One whose queue he may no longer take from fails; a message that he may not send
-to its destination stays, and is named among those that failed.
+A job may do what the actor that started it may do now, and no more: each batch is judged like that
+actor's own requests. A job whose queue the actor may no longer take from fails; a message that it
+may not send to its destination stays, and is named among those that failed.
 
 Upholds: I2, I3, I4 (in one place, once), I24 (no step is longer the more there is), I28.
 """
@@ -65,11 +65,11 @@ _PURGED: Final = MessageClass.NACK_QUEUE_PURGED
 _REMOVES: Final = frozenset((JobAction.RETURN, JobAction.MOVE, JobAction.PURGE))
 
 
-# ---- asked for -----------------------------------------------------------------------------------
+# ---- requests ------------------------------------------------------------------------------------
 
 
 def start(step: Step, item: StartJob) -> None:
-    """Begin a job about what stands in its queues now."""
+    """Begin a job about the messages that are in its queues now."""
     order, jobs = item.order, step.state.jobs
     assert order is not None, "the request was checked"
     running, by = jobs.running(), step.known_by(item.owner)
@@ -104,8 +104,7 @@ def start(step: Step, item: StartJob) -> None:
 
 
 def _local_targets(step: Step, to: str) -> list[int]:
-    """Numbers of the queues here that a job sends to; raises QueueNotFound for one that is not
-    there."""
+    """Return the numbers of the queues here that a job sends to; raises QueueNotFound."""
     names = (name for name in members(step, elements_of(to)) if is_local(step, name))
     return [local_queue(step, name).number for name in names]
 
@@ -130,13 +129,13 @@ def _found(step: Step, number: int) -> Job:
 
 
 def listed(step: Step, owner: int) -> list[JobView]:
-    """All jobs; whoever may not look at the whole queue manager sees his own."""
+    """Return all jobs; an actor that may not look at the whole queue manager gets its own."""
     whole, own = may(step, owner, (MONITOR,)), step.known_by(owner)
     return [_view(step, job, named=False) for job in step.state.jobs if whole or job.who == own]
 
 
 def shown(step: Step, item: Look) -> JobView:
-    """One job."""
+    """Return one job."""
     number = read_number(item.name)
     if number is None:
         raise InvalidParameter(f"{item.name[:40]!r} is not the number of a job")
@@ -174,16 +173,16 @@ def _held(step: Step, job: Job) -> int:
 
 
 def next_job(step: Step, item: NextJob) -> None:
-    """Say which job is to be worked off."""
+    """Answer which job is to be carried out next."""
     found = (job.work for job in step.state.jobs.running() if job.number > item.behind)
     step.answer(item.owner, item.request, next(found, None))
 
 
 def batch(step: Step, item: JobBatch) -> None:
-    """Do a batch of a job, and note how far it is; all of it or nothing.
+    """Carry out a batch of a job, and record the progress; all of it or nothing.
 
     Raises:
-        OnceqError: It cannot go on now: the disk is nearly full, another application
+        OnceqError: It cannot continue now: the disk is nearly full, another application
             holds the queue alone, or the directory is away that a destination needs.
     """
     job = step.state.jobs.get(item.job)
@@ -207,7 +206,7 @@ def batch(step: Step, item: JobBatch) -> None:
 
 
 def failed(step: Step, item: JobFailed) -> None:
-    """A job cannot go on."""
+    """End a job that cannot continue."""
     job = step.state.jobs.get(item.job)
     if job is not None and job.running and not item.final:
         step.job_troubles[job.number] = item.why
@@ -223,7 +222,7 @@ def _end(step: Step, job: Job, state: JobState, why: str) -> None:
 
 
 def _tell_end(step: Step, job: Job) -> None:
-    """What a job has done is an act of whoever has started it."""
+    """Audit what a job has done as an act of the actor that started it."""
     if job.who:
         stay = sum(job.kept.values())
         what = f"{job.number} {job.state.value}: {job.done} done, {stay} kept, {job.failed} failed"
@@ -231,7 +230,7 @@ def _tell_end(step: Step, job: Job) -> None:
 
 
 def _carry_out(step: Step, job: Job, item: JobBatch) -> ChangeBuilder:
-    """The change that does a batch. Nothing is in effect yet."""
+    """Return the change that carries out a batch. Nothing is in effect yet."""
     source, actor = job.sources[min(item.at, len(job.sources) - 1)], _actor_of(step, job)
     queue = step.state.all_queues.get(source.number)
     if actor is not None:
@@ -259,7 +258,7 @@ def _carry_out(step: Step, job: Job, item: JobBatch) -> ChangeBuilder:
 
 
 def _check_targets(step: Step, job: Job) -> None:
-    """Raises QueueDeleted if a queue here is gone that a job was to send to: another one of its
+    """Raise QueueDeleted if a queue here is gone that a job was to send to: another one of its
     name, perhaps of another owner, was never meant."""
     if any(number not in step.state.all_queues for number in job.into):
         raise QueueDeleted(f"{job.order.to} was deleted since the job began")
@@ -268,8 +267,8 @@ def _check_targets(step: Step, job: Job) -> None:
 def _send(
     build: ChangeBuilder, sent: list[tuple[JobDeed, CheckedBatch | None]], meant: Counter[int]
 ) -> int:
-    """Send what goes in the place of messages: those of one transaction as one again, if none of
-    them is missing. Returns how many were torn from others.
+    """Send the replacements of messages: those of one transaction as one again, if none of them is
+    missing. Return how many were separated from others.
 
     Args:
         meant: How many should be sent together, by their number.
@@ -293,10 +292,10 @@ def _send(
 
 
 def _actor_of(step: Step, job: Job) -> Actor | None:
-    """Who has started a job, if he may not do everything.
+    """Return the actor that has started a job, if it may not do everything.
 
     Raises:
-        AccessDenied: He came with a token that is no longer good.
+        AccessDenied: Its token is no longer valid.
     """
     if job.free:
         return None
@@ -313,7 +312,7 @@ def _actor_of(step: Step, job: Job) -> Actor | None:
 
 
 def _stands(step: Step, queue: Queue, source: Source, deed: JobDeed) -> bool:
-    """Whether a message is of the job, and nobody has taken it."""
+    """Return whether a message belongs to the job, and no client has taken it."""
     index, counter = place_of(deed.lookup)
     if counter >= dict(source.ends).get(index, 0):
         return False
@@ -324,10 +323,10 @@ def _stands(step: Step, queue: Queue, source: Source, deed: JobDeed) -> bool:
 def _prepared(
     step: Step, actor: Actor | None, item: JobBatch, there: list[JobDeed]
 ) -> tuple[list[tuple[JobDeed, CheckedBatch | None]], list[Failed]]:
-    """What is to be done, with what is sent for it; and what cannot be.
+    """Return what is to be done, with the sends for it; and what cannot be done.
 
     Raises:
-        StorageReserve, NoDirectory: Nothing can be sent now, or a name cannot be read now.
+        StorageReserve, NoDirectory: Nothing can be sent now, or a name cannot be resolved now.
     """
     sent: list[tuple[JobDeed, CheckedBatch | None]] = []
     failures: list[Failed] = []
@@ -346,7 +345,7 @@ def _prepared(
                     by="" if actor is None else str(actor),
                 )  # fmt: skip
             except (StorageReserve, NoDirectory):
-                raise  # it can go on later
+                raise  # it can continue later
             except OnceqError as error:
                 text = error.text[:JOB_TEXT_CHARS_MAX]
                 failures.append(Failed(item.at, deed.lookup, deed.id, error.code, text))
@@ -370,7 +369,7 @@ def _take_out(build: ChangeBuilder, queue: Queue, deeds: Iterable[JobDeed], *, p
 
 
 def _ranges(deeds: Iterable[JobDeed]) -> list[tuple[int, int, int]]:
-    """Lane, first counter and count of neighbours."""
+    """Return lane, first counter and count of neighbours."""
     found: list[tuple[int, int, int]] = []
     for deed in deeds:
         index, counter = place_of(deed.lookup)

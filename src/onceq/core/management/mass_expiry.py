@@ -1,7 +1,7 @@
-"""Messages end because their time is over: those of one moment in several steps, if they are many.
+"""End expired messages: those of one moment in several steps, if they are many.
 
-Receivers and senders are served between the steps; ``core/receive/expiry.py`` sees to it that none
-is given a message that is over (I15).
+Receivers and senders are served between the steps; ``core/receive/expiry.py`` ensures that none
+gets a message that is over (I15).
 
 Upholds: I24 (no step is longer the more there is), I26.
 """
@@ -19,7 +19,7 @@ from onceq.core.transfer import in_doubt, outgoing_queue
 
 
 def expire(step: Step) -> None:
-    """End messages whose time is over, a bounded number: the next step goes on with the rest."""
+    """End expired messages, a bounded number; the next step ends the rest."""
     state, now_s, left = step.state, step.now.wall_s, ENDED_AT_ONCE
     while left > 0 and (due := state.expiry.due(now_s)) is not None:
         number, index = due
@@ -28,19 +28,19 @@ def expire(step: Step) -> None:
             continue
         lane = queue.lanes[index]
         if lane.next_expiry <= now_s:
-            # Where many ask how their messages end, each costs as much as a message that is sent.
+            # Where many reports of ends were requested, each costs as much as a sent message.
             most = left if index in queue.wanting else left * UNASKED_FOR_ONE
             ended = _expire_lane(step, queue, index, max(most, 1))
             left -= ended if index in queue.wanting else ended // UNASKED_FOR_ONE
         state.expires_by(number, index)
         if lane.next_expiry > now_s and isinstance(queue, Queue) and queue.waiting:
-            # Receives that were put off until nothing here is over any more.
+            # Receives that were put off until nothing expired is left here.
             step.touched[number] = None
     state.next_expiry = state.expiry.next
 
 
 def _expire_lane(step: Step, queue: AnyQueue, index: int, count_max: int) -> int:
-    """What has expired in one lane; returns how many messages have ended."""
+    """End what has expired in one lane; return how many messages have ended."""
     if isinstance(queue, OutgoingQueue):
         ended = outgoing_queue.expire(step, queue, index, count_max)
         if queue.lanes[index].next_expiry > step.now.wall_s:

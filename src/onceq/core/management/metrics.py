@@ -1,8 +1,8 @@
-"""What is counted of a queue manager, for metrics: what the core knows of it.
+"""The counts of a queue manager for metrics, as far as the core knows them.
 
-Sums and ages over all queues need a walk over them, and nobody is served while a step lasts. So the
-walk takes several steps where there are many queues; what comes and goes meanwhile may be in the
-numbers or not. The service adds what only it knows (``service/metrics.py``), and answers.
+Sums and ages over all queues need a walk over them, and no request is served while a step lasts. So
+with many queues the walk takes several steps; what comes and goes meanwhile may be in the numbers
+or not. The service adds what only it knows (``service/metrics.py``), and answers.
 
 Upholds: I24 (no step is longer the more queues there are; a bounded number of rows).
 """
@@ -49,7 +49,7 @@ from onceq.model.requests import Look
 from onceq.model.views.metrics import PER_QUEUE, MetricsView, OutgoingMetrics, QueueMetrics
 
 OTHERS: Final = "(others)"
-"""Stands for all other queue managers for which there was no room."""
+"""Represents all other queue managers for which there was no room."""
 
 
 class _Peer:
@@ -72,12 +72,12 @@ class _Peer:
 
 
 class _Walk:
-    """What was seen so far."""
+    """What a walk has counted until now."""
 
     def __init__(self, *, rows: bool) -> None:
         self.wanted = rows
         self.rows: list[tuple[int, int, int, QueueMetrics]] = []
-        """A heap of those that are kept: age, messages and number come before each."""
+        """A heap of the rows to keep: age, messages and number come before each."""
         self.left_out = 0
         self.queues = self.messages = self.journals = self.since_s = self.doubts = 0
         self.poison = self.damaged = self.paused = 0
@@ -104,7 +104,7 @@ class _Walk:
             self.poison += count if holds_poison(queue) else 0
             since_s = oldest_s(queue)
             if queue.properties.name != TRACKING_QUEUE:
-                # What is in there waits for nobody, and stays for days.
+                # No reader waits for what is in there, and it stays for days.
                 self.since_s = _earlier(self.since_s, since_s)
         ratio = quota_used(step, queue)
         self.fullest = max(self.fullest, ratio)
@@ -114,7 +114,7 @@ class _Walk:
             self._keep((age_s, count, -queue.number, row))
 
     def _keep(self, row: tuple[int, int, int, QueueMetrics]) -> None:
-        """The oldest are kept; sorting all of them at the end would take a long step."""
+        """Keep the oldest rows; to sort all of them at the end would take a long step."""
         if len(self.rows) < METRICS_QUEUES_MAX:
             heappush(self.rows, row)
         else:
@@ -138,7 +138,7 @@ class _Walk:
 
 
 def measure(step: Step, item: Look) -> object:
-    """Look at everything, a portion in each step; returns LATER.
+    """Count everything, a portion in each step; returns LATER.
 
     Raises:
         InvalidParameter: It has another name than PER_QUEUE, or none.
@@ -218,7 +218,7 @@ def _view(step: Step, walk: _Walk) -> MetricsView:
 
 
 def _outgoing(step: Step, peers: dict[str, _Peer]) -> tuple[OutgoingMetrics, ...]:
-    """By peer; of too many those for which most waits, and all others as one."""
+    """Return metrics by peer; of too many the ones with most waiting, and all others as one."""
     shown = peers
     if len(peers) > METRICS_PEERS_MAX:
         most = nlargest(METRICS_PEERS_MAX, peers, key=lambda name: peers[name].messages)
@@ -236,7 +236,7 @@ def _outgoing(step: Step, peers: dict[str, _Peer]) -> tuple[OutgoingMetrics, ...
 
 
 def peer_of(step: Step, outgoing: OutgoingQueue) -> str:
-    """The other queue manager that an outgoing queue leads to, in one spelling."""
+    """Return the other queue manager that an outgoing queue leads to, in one spelling."""
     name = outgoing.name
     if name.host:
         return name.host.casefold()
@@ -249,10 +249,10 @@ def peer_of(step: Step, outgoing: OutgoingQueue) -> str:
 
 
 def _earlier(one_s: int, other_s: int) -> int:
-    """The earlier of two times, of which 0 is none."""
+    """Return the earlier of two times, of which 0 is none."""
     return min(one_s, other_s) if one_s and other_s else one_s or other_s
 
 
 def _age(step: Step, since_s: int) -> int:
-    """Seconds since then; a clock that was set back makes nothing younger than new."""
+    """Return the seconds since then; a clock that was set back gives no negative age."""
     return max(step.now.wall_s - since_s, 0) if since_s else 0

@@ -1,8 +1,8 @@
 """The management view by MSMQ's own names: states, EodGetSendInfo, EodGetReceiveInfo, properties.
 
-Whoever has scripts for MSMQ finds here each item of EOD-48 and each PROPID_MGMT_* of PRP-8
-under its name; ``docs/reference/management.md`` says where each stands. Everything is read
-from the state and changes nothing.
+Scripts for MSMQ find here each item of EOD-48 and each PROPID_MGMT_* of PRP-8 under its name;
+``docs/reference/management.md`` says where each is. Everything is read from the state and changes
+nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from onceq.model.views.queues import Management, ReceiveInfo, SendInfo, Sequence
 
 
 def next_hops(step: Step, outgoing: OutgoingQueue) -> tuple[str, ...]:
-    """Where its messages go next: an address while connected, or the name to be connected to."""
+    """Return where its messages go next: an address while connected, or the name to connect to."""
     peer = step.sessions.peers.get(outgoing.session)
     if peer is not None:
         return (peer.address,)
@@ -50,7 +50,7 @@ def _named(name: str) -> str:
 
 
 def send_info(step: Step, name: str) -> SendInfo:
-    """EodGetSendInfo of an outgoing queue; NoInterface for a local one (EOD-44)."""
+    """Return EodGetSendInfo of an outgoing queue; NoInterface for a local one (EOD-44)."""
     outgoing = find_source(step, _named(name))
     if not isinstance(outgoing, OutgoingQueue):
         raise NoInterface(f"{name} is a local queue: it has no outgoing view; see eod_receive_info")
@@ -58,7 +58,7 @@ def send_info(step: Step, name: str) -> SendInfo:
 
 
 def send_info_of(step: Step, outgoing: OutgoingQueue) -> SendInfo:
-    """The same for an outgoing queue in hand."""
+    """Return the same for an outgoing queue in hand."""
     lane, pace = outgoing.ordered_lane, outgoing.pace
     end = min(outgoing.ever_sent, lane.next - 1) + 1
     sent = list(lane.ranges(AVAILABLE, lane.head, end=end))
@@ -88,15 +88,15 @@ def _sequence(outgoing: OutgoingQueue, counter: int) -> SequenceInfo:
 
 
 def _next(step: Step, outgoing: OutgoingQueue) -> SequenceInfo:
-    """What the next message will get: where all is acknowledged, or the stream is one of an earlier
-    life, a stream of its own (EOD-12, EOD-14)."""
+    """Return what the next message will get: if all is acknowledged, or the stream is one of an
+    earlier life, its own new stream (EOD-12, EOD-14)."""
     if not outgoing.given(step.state.stamp):
         return SequenceInfo(step.state.stamp << 32 | step.state.next_ordinal, 1, 0)
     return _sequence(outgoing, outgoing.ordered_lane.next)
 
 
 def receive_info(step: Step, name: str) -> list[ReceiveInfo]:
-    """EodGetReceiveInfo of a local queue; NoInterface for an outgoing one (EOD-44)."""
+    """Return EodGetReceiveInfo of a local queue; NoInterface for an outgoing one (EOD-44)."""
     queue = find_source(step, _named(name))
     if not isinstance(queue, Queue):
         raise NoInterface(f"{name} is an outgoing queue: see eod_send_info")
@@ -116,7 +116,7 @@ def receive_info(step: Step, name: str) -> list[ReceiveInfo]:
 
 
 def leads_to(progress: Progress, queue: Queue) -> bool:
-    """Whether an incoming stream leads to a queue, by whatever name its sender uses."""
+    """Return whether an incoming stream leads to a queue, by any name that its sender uses."""
     if progress.leads_to == queue.number:
         return True
     key = progress.key
@@ -129,7 +129,7 @@ def leads_to(progress: Progress, queue: Queue) -> bool:
 
 
 def format_name_of(step: Step, progress: Progress) -> str:
-    """The name that the sender of a stream uses, as a format name."""
+    """Return the name that the sender of a stream uses, as a format name."""
     kind, mark, number = progress.key.partition("#")
     if kind == "private" and mark:
         return f"PRIVATE={guid_text(step.identity.guid)}\\{number}"
@@ -139,7 +139,7 @@ def format_name_of(step: Step, progress: Progress) -> str:
 
 
 def format_name(step: Step, queue: Queue) -> str:
-    """The name by which a queue is known whatever becomes of its computer's name."""
+    """Return the name of a queue that stays valid if its computer's name changes."""
     properties = queue.properties
     if not properties.private and not queue.system:
         return f"PUBLIC={guid_text(properties.instance)}"
@@ -152,7 +152,7 @@ def format_name(step: Step, queue: Queue) -> str:
 
 
 def properties(step: Step, name: str) -> Management:
-    """Management properties of a queue, an outgoing queue, or (no name) of this manager.
+    """Return management properties of a queue, an outgoing queue, or (no name) of this manager.
 
     The keys are the names of PRP-8 in small letters, without PROPID_MGMT_QUEUE_ or
     PROPID_MGMT_MSMQ_.

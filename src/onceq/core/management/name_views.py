@@ -1,8 +1,8 @@
-"""What a name means, and why: for ``onceq names explain`` (finding K13).
+"""The meaning of a name, with the reason: for ``onceq names explain`` (finding K13).
 
-Decided by what a send decides with: ``core/names/resolve.py`` says what is of this computer and
+It uses the rules of a send: ``core/names/resolve.py`` says which names are of this computer and
 which outgoing queue a name has, ``core/transfer/connecting.py`` where that leads. Nothing is made
-here, and what a send would refuse is said.
+here, and the view says what a send would refuse.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _NOT_SHOWN: Final = "only who may monitor the queue manager is told where that i
 
 
 def explained(step: Step, item: Look) -> list[NameView]:
-    """A name, or each element of one; behind a list what it stands for, one deeper."""
+    """Return the view of a name, or of each element; a list's members are one level deeper."""
     text = item.name
     snapshot = step.names.directory if step.names.mode is Mode.ONLINE else None
     if snapshot is not None and snapshot.list_named(text) is not None:
@@ -66,7 +66,7 @@ def _each(
                 may_send(name)
             except OnceqError as error:
                 found["rule"] += f"; {error.text}"
-        # Without a directory it is not the directory that lacks a name.
+        # Without a directory, the name is not missing there.
         if snapshot is None and name.kind in (Kind.PUBLIC, Kind.DL):
             becomes = ""
         yield NameView(
@@ -75,7 +75,7 @@ def _each(
 
 
 def _meaning(step: Step, owner: int, name: FormatName) -> dict[str, str]:
-    """Fields of the view, but for those that the name itself says."""
+    """Return the fields of the view, except those that the name itself gives."""
     if is_local(step, name):
         return _here(step, owner, name)
     if name.kind is Kind.DL:
@@ -101,7 +101,7 @@ def _here(step: Step, owner: int, name: FormatName) -> dict[str, str]:
     if outgoing is not None and waits_elsewhere(step, name):
         found["outgoing"] = str(outgoing.name)
         found["rule"] += "; what was sent before it was so arrives first"
-    # Whether there is such a queue is not to be learned by asking for names.
+    # Asking for names must not reveal whether there is such a queue.
     if not may(step, owner, map(to_see_properties, places(step, str(name)))):
         return {**found, "rule": f"{found['rule']}; which queues there are is not for you to see"}
     try:
@@ -111,7 +111,7 @@ def _here(step: Step, owner: int, name: FormatName) -> dict[str, str]:
 
 
 def _why_here(step: Step, name: FormatName) -> str:
-    """By which rule a name is one of this computer."""
+    """Return the rule by which a name is one of this computer."""
     host = name.host.casefold()
     if name.kind is Kind.PUBLIC:
         directory = step.names.directory
@@ -155,7 +155,7 @@ def _elsewhere(step: Step, owner: int, name: FormatName) -> dict[str, str]:
     if name.kind is Kind.PRIVATE:
         guid = name.guid
     elif guid == NO_GUID and whole:
-        # Who has answered under the name until now.
+        # The manager that has answered under the name until now.
         guid = step.state.bindings.guid_of(asked.bound_name) or NO_GUID
     found: dict[str, str] = {
         "leads_to": "elsewhere", "queue": path, "manager": _called(step, guid, whole=whole) or host,

@@ -58,7 +58,7 @@ RESERVED = ("private$\\order_queue$", "private$\\notify_queue$")
 
 
 def create(step: Step, item: CreateQueue) -> None:
-    """Make a queue; whether it is transactional is settled for ever (Q-1)."""
+    """Make a queue; whether it is transactional never changes (Q-1)."""
     state, asked = step.state, item.properties
     assert asked is not None, "the request was checked"
     key = queue_key_of(asked)
@@ -105,7 +105,7 @@ def set_queue(step: Step, item: SetQueue) -> None:
     waited = waits(queue)
     properties = changed(queue.properties, dict(item.values), now_s=step.now.wall_s)
     if replace(properties, modified=queue.properties.modified) == queue.properties:
-        # Nothing is different: that is worth no record.
+        # Nothing is different: that needs no record.
         step.answer(item.owner, item.request, queue.properties)
         return
     step.setup(QueueSet(properties))
@@ -114,7 +114,7 @@ def set_queue(step: Step, item: SetQueue) -> None:
 
 
 def hold(step: Step, item: HoldLog) -> None:
-    """A backup's hold on the files of the log is the engine's matter, in its order among all."""
+    """Hold the files of the log for a backup: the engine does it, in order with other actions."""
     step.act(Hold(item.owner, item.request, item.verb.value, item.number))
 
 
@@ -169,10 +169,10 @@ def steer(step: Step, item: SteerOutgoing) -> None:
 
 
 def _to_pause(step: Step, item: SteerOutgoing) -> Queue | None:
-    """The queue of this manager that is meant; None: it is an outgoing one, or nothing.
+    """Return the queue of this manager that is meant; None: it is an outgoing one, or nothing.
 
     Raises:
-        UnsupportedFormatName: It is none that can be paused.
+        UnsupportedFormatName: It cannot be paused.
     """
     if item.action not in (Steer.PAUSE, Steer.RESUME):
         return None
@@ -193,7 +193,7 @@ def _to_pause(step: Step, item: SteerOutgoing) -> Queue | None:
 
 
 def _pause(step: Step, queue: Queue, *, paused: bool) -> None:
-    """Let nobody receive the next message of a queue, or let them again."""
+    """Stop receives of the next message of a queue, or allow them again."""
     if paused == bool(queue.properties.paused_since):
         return
     since = step.now.wall_s if paused else 0
@@ -205,7 +205,7 @@ def _pause(step: Step, queue: Queue, *, paused: bool) -> None:
 
 
 def _to_all(step: Step, item: SteerOutgoing) -> Iterator[None]:
-    """Do something to every outgoing queue; answered when it was done to all of them."""
+    """Apply an operation to every outgoing queue; answer when all are done."""
     work = _ALL[Steer(item.action)](step)
     yield from some_at_a_time(step.state, step.state.outgoing.values(), work)
     step.answer(item.owner, item.request, None)
@@ -234,7 +234,7 @@ def _disconnect(step: Step) -> Work:
 
 
 def _connect(step: Step) -> Work:
-    """Let everything move again."""
+    """Let all outgoing queues move again."""
     if step.state.offline_s:
         step.setup(Offline(since_s=0))
 
@@ -249,18 +249,17 @@ def _connect(step: Step) -> Work:
 
 
 def _tidy(step: Step, item: SteerOutgoing, answer: int | None) -> Iterator[None]:
-    """Forget the outgoing queues that nothing is in and nobody uses; answered when all were looked
-    at.
+    """Forget empty, unused outgoing queues; answer when all were checked.
 
     Args:
-        answer: What is answered; None: how many were forgotten.
+        answer: The answer; None: how many were forgotten.
     """
     count = 0
 
     def work(some: list[OutgoingQueue]) -> None:
         nonlocal count
-        # Messages that are here may have answers to come, which go where was judged (finding S13):
-        # also where an application has written since, so that it may be connected to anywhere.
+        # Messages here may still get answers, which go where rights were judged (finding S13): even
+        # if an application has written since, so that it may be connected to at any address.
         found = [one for one in idle(step, some) if not one.answers]
         forget(step, found)
         count += len(found)
@@ -270,11 +269,11 @@ def _tidy(step: Step, item: SteerOutgoing, answer: int | None) -> Iterator[None]
 
 
 def _forget_unanswered(step: Step) -> int:
-    """Give up the acknowledgment messages for strangers that nobody has answered at; returns how
-    many. What is empty then is forgotten afterwards (``_tidy``). There are STRANGER_QUEUES_MAX.
+    """Give up the acknowledgment messages for strangers that have not answered; return how many.
+    ``_tidy`` forgets the empty queues afterwards. There are STRANGER_QUEUES_MAX.
 
-    A stranger may be an honest manager that has just begun to send, and that is away: nobody but an
-    operator can tell. What waits for the order queue of a manager stays: final acknowledgments end
+    A stranger may be an honest manager that has just begun to send, and that is away: only an
+    operator can know. What waits for the order queue of a manager stays: final acknowledgments end
     the wait of its messages, and expire by themselves.
     """
     change = Change(step.now.wall_s)

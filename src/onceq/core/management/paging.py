@@ -1,10 +1,10 @@
-"""Lists that may be long, told a page at a time: chosen, sorted and cut here, so that nobody is
-handed 20,000 views to show 50 (finding U6).
+"""Long lists, returned a page at a time: chosen, sorted and cut here, so that no client gets 20,000
+views to show 50 (finding U6).
 
-A page is found by a walk over what there is, some of it in each step. The walk keeps the first ones
-that it has met, and nothing is ever sorted as a whole. A list that is kept in its order is walked
-from where the page begins to where it is full. Each thing has a place of its own in each order, so
-a list can be gone through from page to page while things come and go.
+A walk over everything finds a page, some of it in each step. The walk keeps the first ones that it
+has met, and nothing is ever sorted as a whole. A list that is kept in its order is walked from
+where the page begins to where it is full. Each thing has its own place in each order, so a client
+can page through a list while things come and go.
 
 Upholds: I24 (no step is longer the more there is, and no answer larger).
 """
@@ -27,18 +27,18 @@ from onceq.model.views.view import Page
 T = TypeVar("T")
 V = TypeVar("V")
 Place = tuple[Any, ...]
-"""Where a thing stands in an order: comparable with those of all others, and equal to none."""
+"""The position of a thing in an order: comparable with all others, and equal to none."""
 
 LATER: Final = object()
-"""In place of an answer that comes when everything was seen."""
+"""Replaces an answer that comes when everything was examined."""
 
 
 class Order(Record, Generic[T], frozen=True):
-    """By what a list is sorted.
+    """An order of a list.
 
     Attributes:
-        place: Where a thing stands.
-        types: Of the parts of a place.
+        place: Returns the place of a thing.
+        types: Types of the parts of a place.
     """
 
     place: Callable[[Step, T], Place]
@@ -46,17 +46,17 @@ class Order(Record, Generic[T], frozen=True):
 
 
 class Listing(Record, Generic[T, V], frozen=True):
-    """What a list is made of.
+    """The parts of a list.
 
     Attributes:
-        all: Everything that there is, in a list of its own; who may not see all of it is the
-            filter's matter.
+        all: Everything that there is, in its own list; the filter hides what an actor may not
+            see.
         show: The view of one.
-        orders: By their names. The first one is used if none is asked for.
+        orders: By their names. The first one is the default.
         fits: Which of them are asked for, and may be seen.
         behind: Where they are kept in the first order: those behind a place.
-        there: Whether one is still there, if it goes while others are looked at.
-        most: As many go on one page.
+        there: Whether one still exists, if it can go while others are examined.
+        most: The largest number on one page.
     """
 
     all: Callable[[Step, Look], Iterable[T]]
@@ -69,7 +69,7 @@ class Listing(Record, Generic[T, V], frozen=True):
 
 
 def page(listing: Listing[T, V]) -> Callable[[Step, Look], object]:
-    """How a look at such a list is answered."""
+    """Return the rule that answers a look at such a list."""
 
     def begin(step: Step, item: Look) -> object:
         name, order = _order(listing, item)
@@ -80,7 +80,7 @@ def page(listing: Listing[T, V]) -> Callable[[Step, Look], object]:
 
 
 def choice(value: str, of: Iterable[str], what: str) -> str:
-    """One of several words; raises InvalidParameter."""
+    """Return one of several words; raises InvalidParameter."""
     if value not in of:
         raise InvalidParameter(
             f"{what} {quoted(value)}: it is one of {', '.join(one for one in of if one)}"
@@ -89,13 +89,13 @@ def choice(value: str, of: Iterable[str], what: str) -> str:
 
 
 def _order(listing: Listing[T, V], item: Look) -> tuple[str, Order[T]]:
-    """With its name, which a page says: places of several orders look alike."""
+    """Return an order with its name, which a page carries: places of several orders look alike."""
     name = item.sort or next(iter(listing.orders))
     return name, listing.orders[choice(name, listing.orders, "there is no order")]
 
 
 def _after(item: Look, name: str, order: Order[T]) -> Place:
-    """The place that a page begins behind; () is before all."""
+    """Return the place that a page begins behind; () is before all."""
     if not item.after:
         return ()
     try:
@@ -138,5 +138,5 @@ def _walk(
 
 
 def _first(found: list[tuple[Place, T]], most: int) -> list[tuple[Place, T]]:
-    """What may be on the page, and one more if there is one."""
+    """Return what may be on the page, and one more if there is one."""
     return sorted(found, key=itemgetter(0))[: most + 1]

@@ -1,11 +1,11 @@
-"""Operators set right what others have said: incoming streams that were moved, and clocks.
+"""Operators correct what other managers have claimed: moved incoming streams, and clocks.
 
-A stream that a liar, or a sender with a wrong clock, has moved ahead makes what its sender says
+A stream that a liar, or a sender with a wrong clock, has moved ahead makes its sender's messages
 truly stale. An operator sets it back, to the stream before if that is remembered, so that
-repetitions of what had arrived in it are known for what they are; the reason is on record.
+repetitions of what had arrived in it are recognized; the reason is on record.
 
 A manager that was once started with a clock which was days ahead is refused for as long as it was
-ahead, since its streams only rise. An operator who knows that it is honest has them taken.
+ahead, since its streams only rise. An operator that knows it to be honest has them accepted.
 
 Upholds: I4, as far as the stream before is remembered; I6.
 """
@@ -66,10 +66,10 @@ def reset_stream(step: Step, item: ResetStream) -> None:
 
 
 def accept_clock(step: Step, item: AcceptClock) -> None:
-    """Take the streams of a manager whose clock was ahead.
+    """Accept the streams of a manager whose clock was ahead.
 
     It may start again before its clock is right, and each start takes a stamp above the last; so
-    there is as much room above the stream that was refused as clocks are allowed to differ.
+    the room above the refused stream is as large as the allowed difference of clocks.
     """
     reason = _reason(item.reason)
     found = [
@@ -129,7 +129,7 @@ PEERS: Final[Listing[tuple[str, Binding], PeerView]] = Listing(
     _view,
     {"name": Order(lambda step, one: (one[0],), (str,))},
 )
-"""Who answers under the names that were connected to, and who the plain addresses are."""
+"""The managers that answer under connected names, and the managers at the plain addresses."""
 
 
 def forget_peer(step: Step, item: ForgetPeer) -> None:
@@ -164,7 +164,7 @@ def _given(text: str) -> bytes:
 
 
 def _let(step: Step, name: str, guid: bytes) -> None:
-    """A name or an address is that manager; NO_GUID: whichever answers next."""
+    """Bind a name or an address to that manager; NO_GUID: to whichever answers next."""
     if name.startswith(PREFIX):
         step.setup(AddressBound(address=name.removeprefix(PREFIX), guid=guid))
     elif guid == NO_GUID:
@@ -176,7 +176,7 @@ def _let(step: Step, name: str, guid: bytes) -> None:
 
 
 def _find(step: Step, queue: str, source: str) -> Progress:
-    """The one stream that is meant."""
+    """Return the one stream that is meant."""
     try:
         local = find_queue(step, queue)
     except OnceqError:

@@ -1,19 +1,19 @@
-"""Queues are purged and deleted, a portion of their messages in each step.
+"""Purge and delete queues, a portion of their messages in each step.
 
-None of it is transactional (SND-26). Whoever asked how a message ends is told when it is purged or
-deleted (Q-39), in the record that ends it. A queue may hold millions of messages, and nobody is
-served while a step lasts. So one step ends a bounded number, and other things happen before the
+None of it is transactional (SND-26). The record that purges or deletes a message also makes the
+reports of its end that were asked for (Q-39). A queue may hold millions of messages, and no request
+is served while a step lasts. So one step ends a bounded number, and other things happen before the
 next one:
 
-* A purge ends what was in the queue when it was asked for. What comes in meanwhile stays; what
-  somebody receives meanwhile, he has received. What a transaction holds follows when that ends.
-* A deletion ends the messages that nobody holds first. All the rest goes with the queue, in one
-  step: until then it is a queue as before, to which messages come. The records say that they were
-  deleted, whether anybody asked or not: what leaves a queue without a reason was purged.
-* From an outgoing queue nothing leaves until its purge is over, or what is about to be removed
-  would be in doubt.
+* A purge ends what was in the queue when it was asked for. What comes in meanwhile stays; what a
+  client receives meanwhile is received. What a transaction holds follows when that ends.
+* A deletion first ends the messages that no transaction holds. All the rest goes with the queue, in
+  one step: until then it is a queue as before, to which messages come. The records always say that
+  they were deleted: what leaves a queue without a reason was purged.
+* From an outgoing queue nothing leaves until its purge is over; otherwise what is about to be
+  removed would be in doubt.
 
-Whoever asked is answered at the end, also if the manager is stopped meanwhile. A crash before that
+The request is answered at the end, also if the manager is stopped meanwhile. A crash before that
 leaves a part undone.
 
 Upholds: I11, I14, I24 (no step is longer the more there is).
@@ -60,7 +60,7 @@ def purge(step: Step, item: PurgeQueue) -> None:
 
 
 def delete(step: Step, item: DeleteQueue) -> None:
-    """Delete a queue and what is in it; open transactions and waits on it end badly (Q-37)."""
+    """Delete a queue and what is in it; open transactions and waits on it fail (Q-37)."""
     (name,) = one_name(item.name)
     queue = local_queue(step, name)
     if queue.system:
@@ -73,12 +73,12 @@ def delete(step: Step, item: DeleteQueue) -> None:
 
 
 def _there(step: Step, queue: AnyQueue) -> bool:
-    """Whether a queue has not been deleted meanwhile."""
+    """Return whether a queue has not been deleted meanwhile."""
     return step.state.all_queues.get(queue.number) is queue
 
 
 def _ends(queue: AnyQueue) -> dict[int, int]:
-    """By lane: what stands before this counter is there now."""
+    """Return, by lane, the counter before which everything is there now."""
     return {index: lane.next for index, lane in queue.lanes.items()}
 
 
@@ -141,7 +141,7 @@ def _delete(step: Step, item: DeleteQueue, queue: Queue) -> Iterator[None]:
     count += sum(map(len, (queue, *subs)))
     for each in (queue, *subs):
         _end_all(step, each)
-    # Last: the records that tell how its messages end name the queue.
+    # Last: the records of its messages' ends name the queue.
     step.setup(QueueDropped(key=queue_key_of(queue.properties)))
     step.sessions.early.deleted(queue.number)
     step.ended.forget(queue.number)
@@ -153,7 +153,7 @@ def _delete(step: Step, item: DeleteQueue, queue: Queue) -> Iterator[None]:
 
 
 def _few(queue: Queue) -> bool:
-    """Whether one step may end all that is available in a queue and its subqueues."""
+    """Return whether one step may end all that is available in a queue and its subqueues."""
     cost = 0
     for each in (queue, *queue.subs.values()):
         for index, lane in each.lanes.items():
@@ -162,7 +162,7 @@ def _few(queue: Queue) -> bool:
 
 
 def _end_portion(step: Step, queue: Queue, ends: dict[int, dict[int, int]]) -> int:
-    """End so many messages as one step ends; how many these are."""
+    """End at most one step's messages; return how many these are."""
     build, portion, count = ChangeBuilder(step), Portion(), 0
     for each in (queue, *queue.subs.values()):
         for index, end in ends.get(each.number, {}).items():

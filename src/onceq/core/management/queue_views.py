@@ -1,6 +1,6 @@
 """Queues and outgoing queues as operators see them: one, and lists of them.
 
-Upholds: I24 (a list is told a page at a time), I28 (each sees what he may).
+Upholds: I24 (a list comes a page at a time), I28 (each actor sees what it may).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Q = TypeVar("Q", Queue, OutgoingQueue)
 
 
 def queue_view(step: Step, queue: Queue) -> QueueView:
-    """One queue."""
+    """Return the view of one queue."""
     properties = queue.properties
     delayed, due_s = delays.waiting(queue)
     lookups = [
@@ -87,7 +87,7 @@ def queue_view(step: Step, queue: Queue) -> QueueView:
 
 
 def connection_view(attempt: Attempt) -> ConnectionView:
-    """One attempt to connect."""
+    """Return the view of one attempt to connect."""
     status = attempt.status
     return ConnectionView(
         int(status), status.name.lower().replace("_", " "), attempt.at_s, status.hresult,
@@ -96,7 +96,7 @@ def connection_view(attempt: Attempt) -> ConnectionView:
 
 
 def outgoing_view(step: Step, outgoing: OutgoingQueue) -> OutgoingView:
-    """One outgoing queue."""
+    """Return the view of one outgoing queue."""
     lane = outgoing.ordered_lane
     now, pace, trouble = step.now, outgoing.pace, outgoing.trouble
     head = outgoing.head
@@ -167,7 +167,7 @@ def outgoing_view(step: Step, outgoing: OutgoingQueue) -> OutgoingView:
 
 
 def _endings(outgoing: OutgoingQueue) -> tuple[EndingView, ...]:
-    """How its messages have ended, a row for each way."""
+    """Return how its messages have ended, a row for each way."""
     return tuple(
         EndingView(one.message_class, one.cause, one.messages, one.letters, one.at_s, one.late)
         for one in outgoing.endings
@@ -175,7 +175,7 @@ def _endings(outgoing: OutgoingQueue) -> tuple[EndingView, ...]:
 
 
 def _elsewhere(outgoing: OutgoingQueue) -> int:
-    """Messages that have not left here, and may have left from another manager with this name."""
+    """Return how many messages have not left here, but may have left a manager with this name."""
     return sum(
         count
         for index, last in outgoing.elsewhere.items()
@@ -185,16 +185,16 @@ def _elsewhere(outgoing: OutgoingQueue) -> int:
     )
 
 
-# ---- how old what is in them is ----------------------------------------------------------------
+# ---- ages --------------------------------------------------------------------------------------
 
 
 def oldest_s(queue: Queue) -> int:
-    """When the oldest message of a queue came that is there still; 0: it is empty."""
+    """Return when the oldest message came that is still in a queue; 0: it is empty."""
     return min((_since(lane) for lane in queue.lanes.values() if len(lane)), default=0)
 
 
 def oldest_waiting_s(outgoing: OutgoingQueue) -> int:
-    """The same for what waits in an outgoing queue to be acknowledged."""
+    """Return the same for what waits in an outgoing queue to be acknowledged."""
     return min(
         (lane.arrived(lane.first_available(), 1)[0]
          for lane in outgoing.lanes.values() if lane.available),
@@ -210,7 +210,7 @@ def _since(lane: Positions) -> int:
 
 
 def quota_used(step: Step, queue: Queue) -> float:
-    """How much of its quota a queue has used; a subqueue has none of its own."""
+    """Return how much of its quota a queue has used; a subqueue has none of its own."""
     quota_kb = queue.properties.quota_kb
     if quota_kb == QUOTA_UNLIMITED_KB or queue.parent is not None or queue.system:
         return 0.0
@@ -218,7 +218,7 @@ def quota_used(step: Step, queue: Queue) -> float:
 
 
 def ratio_of(used: int, most: int) -> float:
-    """A share; where nothing may be there, all of it is used by anything."""
+    """Return a share; if nothing is allowed, anything uses all of it."""
     return used / most if most else float(used > 0)
 
 
@@ -226,8 +226,8 @@ def ratio_of(used: int, most: int) -> float:
 
 
 def is_stuck(step: Step, outgoing: OutgoingQueue) -> bool:
-    """Whether an operator should look at an outgoing queue: he has paused it, or something waits in
-    it and is kept from leaving. That the whole queue manager is off the network is said once."""
+    """Return whether an operator should look at an outgoing queue: it is paused, or something waits
+    in it and cannot leave. That the whole queue manager is off the network is reported once."""
     if outgoing.paused_s:
         return True
     return bool(len(outgoing)) and bool(
@@ -238,7 +238,7 @@ def is_stuck(step: Step, outgoing: OutgoingQueue) -> bool:
 
 
 def _refused_last_s(outgoing: OutgoingQueue) -> int:
-    """When its destination has refused a message last; 0: never."""
+    """Return when its destination last refused a message; 0: never."""
     return max(
         (one.at_s for one in outgoing.endings if is_refused_there(one.message_class)), default=0
     )
@@ -265,9 +265,9 @@ _QUEUES_ONLY: Final[Mapping[str, Test[Queue]]] = {
     "poison": lambda step, one: bool(len(one)) and holds_poison(one),
     "full": lambda step, one: quota_used(step, one) >= QUOTA_WARN,
 }
-"""Parts of the list of queues: all but empty system queues; those in which something is, or that
-are paused; those that an operator has paused; those in which poison messages are; those whose quota
-is nearly used up."""
+"""Parts of the list of queues: all but empty system queues; those that are not empty, or are
+paused; those that an operator has paused; those with poison messages; those whose quota is nearly
+used up."""
 _OUTGOING_ONLY: Final[Mapping[str, Test[OutgoingQueue]]] = {
     "": lambda step, one: True,
     "busy": lambda step, one: bool(len(one)),
@@ -276,12 +276,12 @@ _OUTGOING_ONLY: Final[Mapping[str, Test[OutgoingQueue]]] = {
     "noted": lambda step, one: bool(len(one)) or is_stuck(step, one) or _has_refused(step, one),
     "unanswered": lambda step, one: bool(len(one)) and unanswered(step, one),
 }
-"""Parts of the list of outgoing queues: those in which something is; that are kept from moving;
-whose destinations have refused something lately; all three of these; that wait for strangers."""
+"""Parts of the list of outgoing queues: those that are not empty; that cannot move; whose
+destinations have refused something lately; all three of these; that wait for strangers."""
 
 
 def _spelled(name: str) -> str:
-    """With its slashes and letters as they are compared."""
+    """Return a name with its slashes and letters as they are compared."""
     return name.replace("/", "\\").casefold()
 
 
@@ -304,7 +304,7 @@ def _chosen(
 
 
 def _seen_by(step: Step, item: Look) -> Callable[[Queue], bool]:
-    """Which queues an application may look at."""
+    """Return which queues an application may look at."""
     if may(step, item.owner, (MONITOR,)):
         return lambda one: True
     return lambda one: may(step, item.owner, (to_see_properties(place_of(one)),))
@@ -323,7 +323,7 @@ def _orders(oldest: Callable[[Q], int]) -> dict[str, Order[Q]]:
 
 
 def _numbered(step: Step, numbers: Iterable[int], kind: type[Q]) -> Iterator[Q]:
-    """Queues by their numbers, those that are there when their turn comes."""
+    """Yield queues by their numbers, those that exist when their turn comes."""
     for number in numbers:
         one = step.state.all_queues.get(number)
         if isinstance(one, kind):

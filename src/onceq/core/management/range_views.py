@@ -1,9 +1,9 @@
-"""What stands in a range of places: how many messages, and where the first locked one is.
+"""The contents of a range of positions: how many messages, and where the first locked one is.
 
 A queue of ten million messages has a table of states for each 4,096 of them, and each table is
-counted as a whole. One answer looks at a bounded number of tables, whatever stands in the queue;
-whoever wants to know of more asks again behind the last place (``RangeView.more``). Tables in which
-nothing is left are not there, so places that are empty for long cost nothing.
+counted as a whole. One answer examines a bounded number of tables, no matter how full the queue is;
+a client that wants more asks again behind the last position (``RangeView.more``). Tables in which
+nothing is left do not exist, so long empty stretches cost nothing.
 
 Upholds: I18 (a hole is no message), I24 (no answer takes longer the more there is).
 """
@@ -25,13 +25,13 @@ from onceq.model.views.queues import RangeAsked, RangeView
 TABLES_AT_ONCE: Final = 256
 """Tables of states that one answer counts: a million messages, in less than a millisecond..."""
 SIZES_AT_ONCE: Final = 32
-"""... and so many if the sizes of their messages are added up."""
+"""... and this number if the sizes of their messages are added up."""
 
 _IS_AVAILABLE: Final = bytes(int(state == AVAILABLE) for state in range(256))
 
 
 class _Count:
-    """What was found so far, and what may still be found."""
+    """The counts until now, and the rest of the budget."""
 
     def __init__(self, asked: RangeAsked) -> None:
         self.messages_left = asked.messages or 1 << 62
@@ -43,7 +43,7 @@ class _Count:
         self.locked = 0
 
     def lane(self, lane: Positions, first: int, stop: int) -> int:
-        """Count a part of a lane; returns the counter behind the last place that was counted."""
+        """Count a part of a lane; return the counter behind the last counted position."""
         at = first
         for block, a, b in lane.tables(first, stop):
             if not self.messages_left:
@@ -62,7 +62,7 @@ class _Count:
         return stop
 
     def _table(self, block: PositionBlock, a: int, b: int) -> int:
-        """Count a part of a table; the same."""
+        """Count a part of a table; return the same."""
         count, end = block.states.count(AVAILABLE, a, b), b
         if count > self.messages_left:
             count, end = self.messages_left, _behind(block.states, a, self.messages_left)
@@ -79,7 +79,7 @@ class _Count:
         return block.base + end
 
     def _fitting(self, block: PositionBlock, a: int, end: int) -> int:
-        """The last table, of which only some messages fit; one does in any case."""
+        """Count the last table, of which only some messages fit; at least one does."""
         self.full, self.locked, at = True, 0, a
         for index in range(a, end):
             if block.states[index] != AVAILABLE:
@@ -95,7 +95,7 @@ class _Count:
 
 
 def range_view(step: Step, name: str) -> RangeView:
-    """A range as it is now (``RangeAsked`` says which)."""
+    """Return a range in its present state (``RangeAsked`` says which)."""
     asked = RangeAsked.of(name)
     queue = find_queue(step, asked.queue)
     count, to = _Count(asked), asked.to
@@ -118,7 +118,7 @@ def range_view(step: Step, name: str) -> RangeView:
 
 
 def _size(block: PositionBlock, a: int, b: int) -> int:
-    """Bytes of the packets of what is available in a part of a table."""
+    """Return the bytes of the packets of what is available in a part of a table."""
     states, lengths = block.states[a:b], block.lengths[a:b]
     if states.count(AVAILABLE) == b - a:
         return total_of(lengths)
@@ -126,7 +126,7 @@ def _size(block: PositionBlock, a: int, b: int) -> int:
 
 
 def _behind(states: bytearray, a: int, count: int) -> int:
-    """The index behind so many available messages from index ``a`` on."""
+    """Return the index behind ``count`` available messages from index ``a`` on."""
     for _ in range(count):
         a = states.index(AVAILABLE, a) + 1
     return a

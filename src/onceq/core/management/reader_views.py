@@ -1,4 +1,4 @@
-"""Readers as operators see them: who has read a queue, and removed what he had read."""
+"""Readers as operators see them: which have read a queue, and removed what they had read."""
 
 from __future__ import annotations
 

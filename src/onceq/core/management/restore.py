@@ -1,11 +1,11 @@
-"""A restore, as the manager that was restored records it.
+"""Record a restore, in the manager that was restored.
 
-With the identity that it had, nothing else is to be done: what waits goes on under the numbers
-that it has, and each start numbers anew what comes later. With another identity it is another
-manager, and the one that the backup is of may live: a copy does nothing of what the other one does
+With its old identity nothing else is to be done: what waits continues under its numbers, and each
+start assigns new numbers to what comes later. With another identity it is another manager, and the
+original of the backup may live: a copy does nothing that the original does
 (``core/management/copies.py``). What waited is set aside, in dead-letter queues, with the class for
-a sender whose identity has changed. Nothing is said about it to anybody: it has not failed. Public
-queues get identifiers of their own.
+a sender whose identity has changed. No report is made of it: it has not failed. Public queues get
+identifiers of their own.
 
 Upholds: I4 (a copy sends nothing a second time), I12.
 """
@@ -24,7 +24,7 @@ from onceq.model.identity import guid_text
 
 
 def put_back(step: Step, item: PutBack) -> None:
-    """Record it; answers how many messages were set aside."""
+    """Record it; answer how many messages were set aside."""
     ended: dict[str, int] = {}
     if item.previous:
         ended = copies.end_all(step)
@@ -49,7 +49,7 @@ def put_back(step: Step, item: PutBack) -> None:
 
 
 def tell(step: Step) -> None:
-    """At the first start after a restore: tell the operator of it."""
+    """Report a restore to the operator, at the first start after it."""
     restored = step.state.restored
     if restored is None or restored.told:
         return

@@ -1,10 +1,9 @@
-"""Rights are given and taken away, and it is said why somebody may do something.
+"""Grant rights, take them away, and explain why an actor may do something.
 
 The account that makes a queue owns it: that is a grant like others, which goes when the queue goes.
-So does what an owner gives on: the next queue of that name is perhaps somebody else's.
-What an administrator grants is about a name, and stays (``Policy.stays``). When rights are taken
-away, receives that wait for a message are looked at again; a transaction that is open is
-judged when it commits.
+So does what an owner grants further: the next queue of that name may have another owner. What an
+administrator grants is about a name, and stays (``Policy.stays``). When rights are taken away,
+receives that wait for a message are checked again; an open transaction is judged when it commits.
 
 Upholds: I28.
 """
@@ -49,7 +48,7 @@ from onceq.model.views.view import copy_by_name
 
 
 def gone(step: Step, item: OwnerGone) -> None:
-    """An application is lost or has left."""
+    """Clean up after an application that is lost or has left."""
     owner_gone(step, item)
     step.actors.pop(item.owner, None)
     step.places.pop(item.owner, None)
@@ -58,7 +57,7 @@ def gone(step: Step, item: OwnerGone) -> None:
 
 
 def set_rights(step: Step, item: SetRights) -> None:
-    """Give rights, or take them away."""
+    """Grant rights, or take them away."""
     policy = step.state.policy
     if item.everywhere:
         _everywhere(step, item)
@@ -73,7 +72,7 @@ def set_rights(step: Step, item: SetRights) -> None:
         step.answer(item.owner, item.request, None)
         return
     queue = _bound_to(step, item.owner, grant)
-    # What goes with a queue does not do for what is to stay.
+    # A grant that goes with a queue does not suffice for one that is to stay.
     enough = [one for one in before if not one.owner and one.queue in (0, queue)]
     if not grant.rights <= _rights(enough):
         if not any(one.queue == queue for one in enough):
@@ -88,14 +87,13 @@ def _rights(grants: Iterable[Grant]) -> frozenset[Right]:
 
 
 def _give(step: Step, grant: Grant) -> None:
-    """Keep a grant."""
+    """Store a grant."""
     who, words, pattern, owner, queue, by = row_of_grant(grant)
     step.setup(RightsGiven(who, words, pattern, owner=owner, queue=queue, by=by))
 
 
 def _bound_to(step: Step, giver: int, grant: Grant) -> int:
-    """Number of the queue that a grant goes with, because its giver has no more; 0:
-    it stays."""
+    """Return the queue's number that a grant goes with, as its giver has no more; 0: it stays."""
     actor = step.limited.get(giver)
     needed = (Right.SET_RIGHTS, *grant.rights)
     if actor is None or step.state.policy.stays(actor, needed, grant.pattern):
@@ -106,7 +104,7 @@ def _bound_to(step: Step, giver: int, grant: Grant) -> int:
 
 
 def _everywhere(step: Step, item: SetRights) -> None:
-    """It is the directory that is changed; this manager follows when it has read that
+    """Change the rights in the directory; this manager follows when it has read that
     (``shared_rights.py``)."""
     read_directory(step, "a right that holds everywhere")
     change = Regrant(item.grant, item.take, step.state.policy.shared, item.guid)
@@ -114,7 +112,7 @@ def _everywhere(step: Step, item: SetRights) -> None:
 
 
 def own(step: Step, owner: int, queue: Queue) -> None:
-    """An application has made a queue: it is his."""
+    """Make an application the owner of the queue that it has made."""
     actor = step.actors.get(owner)
     if actor is None or actor.free or actor.kind is ActorKind.NOBODY:
         return
@@ -124,7 +122,7 @@ def own(step: Step, owner: int, queue: Queue) -> None:
 
 
 def look_again(step: Step) -> None:
-    """Rights were taken away: what waits, or is held open, with a right that is gone, ends."""
+    """End waits and open handles whose right was taken away."""
     for key, item in list(step.readers.waiting.items()):
         actor = step.limited.get(key[0])
         if actor is None:
@@ -141,7 +139,7 @@ def look_again(step: Step) -> None:
 
 
 def explain(step: Step, item: ExplainRight) -> None:
-    """Say why somebody may do something, or not."""
+    """Answer why an actor may do something, or not."""
     asks = step.actors.get(item.owner)
     actor = asks if not item.who else _named(item.who)
     if actor is None:
@@ -154,7 +152,7 @@ def explain(step: Step, item: ExplainRight) -> None:
 
 
 def _is_known(step: Step, actor: Actor) -> bool:
-    """Whether somebody of a name was ever here, as far as that is remembered."""
+    """Return whether an actor of that name was ever here, as far as that is remembered."""
     if actor.kind is ActorKind.TOKEN:
         return step.state.tokens.get(actor.name) is not None
     if actor.kind in (ActorKind.NOBODY, ActorKind.ADDRESS):
@@ -177,12 +175,12 @@ def _named(who: str) -> Actor:
 
 
 Given = tuple[Grant, str]
-"""A grant, and where it stands."""
+"""A grant, and its place."""
 
 
 def _asked(step: Step, item: Look) -> Callable[[Given], bool]:
-    """All grants, or those that are about a queue; whoever may not look at all of them is shown
-    those that were given to him."""
+    """Return a filter for all grants, or those about a queue; an actor that may not see all of them
+    gets those that were given to it."""
     queue = queue_name(item.name) if item.name else MANAGER
     policy = step.state.policy
     asks = None if may(step, item.owner, (to_see_rights(queue),)) else step.limited[item.owner]
@@ -223,4 +221,4 @@ GRANTS: Final[Listing[Given, GrantView]] = Listing(
     },
     _asked,
 )
-"""Who was given what."""
+"""The list of grants."""

@@ -1,4 +1,4 @@
-"""What the settings are: as they hold now, beside what they are by default."""
+"""The settings: their present values, beside their defaults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DEFAULTS: Final = Settings()
 
 
 def settings(step: Step) -> list[SettingView]:
-    """All of them, in the order of ``docs/reference/settings.md``."""
+    """Return all of them, in the order of ``docs/reference/settings.md``."""
     return [
         SettingView(
             name := field.name,

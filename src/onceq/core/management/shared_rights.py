@@ -1,8 +1,8 @@
-"""A manager follows the rights that stand in its directory, and keeps what it has read.
+"""A manager follows the rights in its directory, and keeps what it has read.
 
 What was read is durable: a directory that is away, or damaged, neither opens nor shuts anything,
-whatever is restarted meanwhile, and the operator is told. An older copy of what was read before is
-not followed, or what was taken away since would come back. Without a directory there are none.
+even over restarts, and the operator is notified. A copy older than what was read before is not
+followed; otherwise what was taken away since would come back. Without a directory there are none.
 
 Upholds: I28.
 """
@@ -18,12 +18,12 @@ from onceq.model.rights import Grant, SharedRights
 from onceq.model.shared_rights import believed, described, difference, dump_grants
 
 _DIRECTORY = "directory"
-"""Who has done it, in the trail: who has changed the directory stands in that of the queue manager
-that was asked to."""
+"""The actor in the trail: the trail of the queue manager that was asked to change the directory
+names the one that has changed it."""
 
 
 def read(step: Step, item: RightsRead) -> None:
-    """The rights in the directory were read, or cannot be read."""
+    """Apply rights in the directory that were read, or that cannot be read."""
     known = step.state.policy.shared
     trouble = item.trouble or _doubt(item.book, known)
     if trouble and trouble != step.names.rights_trouble:
@@ -35,7 +35,7 @@ def read(step: Step, item: RightsRead) -> None:
 
 
 def _doubt(book: SharedRights | None, known: SharedRights) -> str:
-    """Why what was read is not followed; "" if it is."""
+    """Return why what was read is not followed; "" if it is."""
     if book is None:
         return (
             "they are gone; put their file back from a copy that has the last change, or repeat "
@@ -68,7 +68,7 @@ def _follow(step: Step, book: SharedRights, known: SharedRights) -> None:
 
 
 def _change(book: SharedRights, given: list[Grant], taken: list[Grant]) -> str:
-    """What has changed, the most important first: there is only so much room for it."""
+    """Return what has changed, the most important first, because room for it is limited."""
     said = [f"change {book.number}" if book.id else "no directory any more"]
     said += [f"revoked {described(one)}" for one in taken]
     said += [f"granted {described(one)}" for one in given]

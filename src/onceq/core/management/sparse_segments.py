@@ -1,8 +1,8 @@
-"""Which messages lie in a part of the log that is to be given back: they are written again.
+"""Find the messages in a part of the log that is to be freed: they are written again.
 
-The search goes through the tables of positions, chunk by chunk, and leaves out each chunk whose
-packets lie elsewhere. It may be broken off after so many positions, and go on from there: a queue
-manager that holds tens of millions of messages does other work in between.
+The search goes through the tables of positions, chunk by chunk, and skips each chunk whose packets
+are elsewhere. It may stop after a number of positions, and continue there: a queue manager that
+holds tens of millions of messages does other work in between.
 
 Upholds: I24 (a bounded amount of work at a time).
 """
@@ -22,13 +22,13 @@ from onceq.model.limits import SPARSE_POSITIONS_MAX
 from onceq.model.run import LENGTH_TYPE, Extent, total_of
 
 PIECE_MESSAGES = 512
-"""No more messages of one chunk are moved at once."""
+"""The largest number of messages of one chunk moved at once."""
 
 EACH = 16
-"""As work a queue or a chunk that is passed over counts as so many positions."""
+"""The number of positions that skipping a queue or a chunk counts as."""
 
 Cursor = tuple[int, int, int]
-"""Queue, lane and base of the chunk at which a search goes on."""
+"""Queue, lane and base of the chunk at which a search continues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Sparse:
     """Messages found in a part of the log.
 
     Attributes:
-        looked: How many positions were looked at for that.
-        cursor: Where the search was broken off; None: that is all.
+        looked: How many positions were examined for that.
+        cursor: Where the search was stopped; None: that is all.
     """
 
     parts: tuple[Live, ...]
@@ -49,10 +49,10 @@ def search(
     state: State, base: int, end: int, bytes_max: int, *, after: Cursor | None = None,
     positions_max: int = SPARSE_POSITIONS_MAX,
 ) -> Sparse:  # fmt: skip
-    """Messages whose packets lie between two positions of the log, up to so many bytes.
+    """Return messages whose packets are between two positions of the log, at most ``bytes_max``.
 
     Args:
-        after: Where an earlier search was broken off.
+        after: Where an earlier search was stopped.
     """
     found: list[Live] = []
     left, looked = bytes_max, 0
@@ -79,11 +79,11 @@ def search(
 
 
 def _chunks(state: State, after: Cursor | None) -> Iterator[tuple[int, int, PositionBlock | None]]:
-    """Every chunk of every lane, always in the same order; and each queue, with no chunk, before
-    its chunks, because to pass over many empty ones is work, too."""
+    """Yield every chunk of every lane, always in the same order; and each queue, with no chunk,
+    before its chunks, because skipping many empty ones is work, too."""
     start = after or (0, 0, 0)
     for number in sorted(state.all_queues):
-        if number < start[0] or number == DAMAGED:  # those bytes cannot be written anew
+        if number < start[0] or number == DAMAGED:  # those bytes cannot be rewritten
             continue
         if number > start[0]:
             yield number, 0, None
@@ -96,7 +96,7 @@ def _chunks(state: State, after: Cursor | None) -> Iterator[tuple[int, int, Posi
 
 
 def _span(block: PositionBlock, base: int, end: int) -> tuple[int, int]:
-    """The places in a chunk that may lie in that part of the log: first, and behind the last."""
+    """Return the chunk's places that may be in that part of the log: first, and behind the last."""
     if block.rising:
         return bisect_left(block.addresses, base), bisect_left(block.addresses, end)
     low, high = block.reach()
@@ -109,7 +109,7 @@ def _picked(block: PositionBlock, first: int, stop: int, base: int, end: int) ->
 
 
 def _fitting(block: PositionBlock, picked: list[int], bytes_max: int) -> list[int]:
-    """As many of them as fit, one at least."""
+    """Return as many of them as fit, at least one."""
     left, count = bytes_max, 0
     while count < min(len(picked), PIECE_MESSAGES) and (left > 0 or not count):
         left -= block.lengths[picked[count]]

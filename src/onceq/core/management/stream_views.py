@@ -1,4 +1,4 @@
-"""Looking at incoming streams. Times are seconds since 1970, 0 meaning never."""
+"""Views of incoming streams. Times are seconds since 1970, 0 meaning never."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from onceq.model.views.view import copy_by_name
 
 
 def people_call(step: Step, progress: Progress) -> str:
-    """The queue of a stream as its sender names it, in a form that people can write."""
+    """Return the queue of a stream as its sender names it, in a form that people can write."""
     return format_name_of(step, progress).removeprefix("DIRECT=")
 
 
 def stream_view(step: Step, progress: Progress) -> StreamView:
-    """One incoming stream."""
+    """Return the view of one incoming stream."""
     reset = progress.reset
     return copy_by_name(
         StreamView,

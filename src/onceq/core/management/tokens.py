@@ -1,12 +1,12 @@
-"""Tokens are made and taken back, and whoever came with one is sent away when it is over.
+"""Make and revoke tokens, and end connections whose token is over.
 
-A connection that came with a token is nobody's from the moment that this is revoked or has expired:
-no request that follows is carried out, none of its receives waits any longer, and the connection is
-ended with the reason. What was open on it ends as it does when a connection is lost; a transaction
-whose commit was answered before stands.
+A connection with a token loses its identity at the moment when the token is revoked or has expired:
+no later request is carried out, none of its receives waits any longer, and the connection is ended
+with the reason. What was open on it ends as when a connection is lost; a transaction whose commit
+was answered before remains committed.
 
-One timer serves all connections: for the token that expires first. A request is looked at when it
-comes, so a wall clock that was set does no harm but to who only waits, and to him for TOKEN_LOOK_S.
+One timer serves all connections: for the token that expires first. Each request is checked when it
+comes, so a wall clock that was set affects only a connection that waits, and that for TOKEN_LOOK_S.
 
 Upholds: I28.
 """
@@ -61,7 +61,7 @@ def create(step: Step, item: CreateToken) -> None:
 
 
 def revoke(step: Step, item: RevokeToken) -> None:
-    """Take a token back."""
+    """Revoke a token."""
     name = item.name
     if step.state.tokens.get(name) is None:
         raise InvalidParameter(
@@ -92,14 +92,14 @@ def _view(step: Step, one: Used) -> TokenView:
 TOKENS: Final[Listing[Used, TokenView]] = Listing(
     _all, _view, {"name": Order(lambda step, one: (one[0].name,), (str,))}
 )
-"""All tokens, without what they are known by."""
+"""All tokens, without their secrets."""
 
 
 # ---- connections that came with one ------------------------------------------------------------
 
 
 def came(step: Step, item: OwnerCame) -> None:
-    """An application is there, and has said who it is."""
+    """Register an application that has connected and identified itself."""
     actor = item.actor
     step.known_as(item.owner, actor)
     if item.where:
@@ -107,7 +107,7 @@ def came(step: Step, item: OwnerCame) -> None:
     if actor.kind is not ActorKind.TOKEN:
         return
     token = step.state.tokens.get(actor.name)
-    # Between the look at its secret and this, it may have been revoked, and made anew.
+    # After its secret was checked, the token may have been revoked, and made again.
     if token is None or token.digest != item.proof:
         _send_away(step, item.owner, f"the token {actor.name!r} was revoked")
     else:
@@ -115,7 +115,7 @@ def came(step: Step, item: OwnerCame) -> None:
 
 
 def check(step: Step, owner: int, actor: Actor) -> None:
-    """Before a request of somebody who came with a token; raises AccessDenied if that is over."""
+    """Raise AccessDenied for a request of an actor whose token is over."""
     token = step.state.tokens.get(actor.name)
     if token is None or token.over(step.now.wall_s):
         text = f"the token {actor.name!r} has expired"
@@ -124,9 +124,9 @@ def check(step: Step, owner: int, actor: Actor) -> None:
 
 
 def on_timer(step: Step, nobody: object) -> None:
-    """Send those away whose tokens have expired."""
+    """End connections whose tokens have expired."""
     if step.now.mono_us < step.tokens_due_us:
-        return  # of a token that was to expire before others did
+        return  # set for a token that was to expire before others did
     step.tokens_due_us = FOR_EVER_US
     now_s, next_s = step.now.wall_s, 0
     for owner, actor in list(step.actors.items()):

@@ -1,10 +1,9 @@
-"""The audit trail: what is noted of an act of administration, and in which words.
+"""The audit trail: what is recorded of an act of administration, and in which words.
 
-Acts are noted when they are decided: one that takes a while (a purge of very many messages) stands
-there when it begins. An act that changes nothing is counted where it was noted a short time before.
-What only looks, and what an application does with its own messages, is no act of administration;
-that stands in the history, where one is written. Nor is what the process does to itself that a
-queue manager is embedded in.
+Acts are recorded when they are decided: a long one (a purge of very many messages) is there when it
+begins. An act that changes nothing is counted with the same act of a short time before. Views, and
+what an application does with its own messages, are no acts of administration; those are in the
+history, where one is written. Nor is what a process does to its own embedded queue manager.
 
 Upholds: I28 (who did something is known).
 """
@@ -33,7 +32,7 @@ from onceq.model.views.view import copy_by_name
 
 
 def note(step: Step, item: Any, error: OnceqError | None) -> None:
-    """An act of administration was decided, or refused."""
+    """Record an act of administration that was decided, or refused."""
     if item.owner not in step.actors or getattr(item, "dry_run", False):
         return
     deed = TABLE[type(item)](step, item)
@@ -43,13 +42,13 @@ def note(step: Step, item: Any, error: OnceqError | None) -> None:
 
 
 def _only_answers(step: Step) -> bool:
-    """Whether the one who asks is answered, and nothing else happens."""
+    """Return whether the step only answers the request, and does nothing else."""
     actions = step.decision.actions
     return bool(actions) and all(isinstance(action, Answer) for action in actions)
 
 
 def _worth(step: Step, item: Request, error: OnceqError) -> bool:
-    """Whether a refusal is noted: for want of a right, of somebody with a name, once an hour."""
+    """Return whether to record a refusal: for a missing right, of a named actor, once an hour."""
     actor = step.actors[item.owner]
     if error.code != "access-denied" or actor.kind is ActorKind.NOBODY:
         return False
@@ -57,13 +56,13 @@ def _worth(step: Step, item: Request, error: OnceqError) -> bool:
 
 
 def witnessed(step: Step, item: Witnessed) -> None:
-    """Something was done that the core has no part in."""
+    """Record an act in which the core has no part."""
     record_act(step, item.who, item.where, AuditEntry(item.what, item.about), item.result)
     step.answer(item.owner, item.request, None)
 
 
 def acts(step: Step, after: str) -> list[ActView]:
-    """The next acts behind a number."""
+    """Return the next acts behind a number."""
     behind = read_number(after or "0")
     if behind is None:
         raise InvalidParameter(f"{after[:40]!r} is not the number of an act")
@@ -75,7 +74,7 @@ def acts(step: Step, after: str) -> list[ActView]:
 
 
 def end(step: Step) -> TrailView:
-    """The end of the trail, and what is held of others'."""
+    """Return the end of the trail, and what is kept of others' trails."""
     state = step.state
     return TrailView(
         guid_text(step.identity.guid), state.trail.next - 1, state.trail.head.hex(),
@@ -90,7 +89,7 @@ def end(step: Step) -> TrailView:
     )  # fmt: skip
 
 
-# ---- in which words ----------------------------------------------------------------------------
+# ---- wording -----------------------------------------------------------------------------------
 
 
 def _created(step: Step, item: requests.CreateQueue) -> AuditEntry:
@@ -177,7 +176,7 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], AuditEntry]]] = {
     requests.StartJob: _job,
     requests.SteerOutgoing: _steered,
 }
-"""What is noted of each request."""
+"""What is recorded of each request."""
 
 _OWN: Final = "it is about a unit of work, or what is held open, of whoever asks"
 _DECIDES: Final = "a coordinator decides what it has been promised; by hand it is an act"

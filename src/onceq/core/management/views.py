@@ -1,4 +1,4 @@
-"""Looking at the state: what management commands and ``why`` are made from (EOD-48).
+"""Views of the state: the base of management commands and ``why`` (EOD-48).
 
 Views are plain values; times are seconds since 1970, 0 meaning never.
 """
@@ -54,7 +54,7 @@ Shown = Callable[[Step, Look], object]
 
 
 def look(step: Step, item: Look) -> None:
-    """Answer with the view asked for."""
+    """Answer with the requested view."""
     shown = _SHOWN.get(item.what)
     if shown is None:
         raise InvalidParameter(f"there is no view {item.what!r}")
@@ -69,7 +69,7 @@ def _status(step: Step, item: Look) -> object:
 
 
 def _counted(step: Step, item: Look) -> Iterator[None]:
-    """The manager at a glance: what is in its queues is summed up some of them at a time."""
+    """Answer the manager's status; the contents of its queues are summed up some at a time."""
     queues = messages = poison = outgoing = 0
     for at, number in enumerate(list(step.state.all_queues), 1):
         queue = step.state.all_queues.get(number)
@@ -134,22 +134,22 @@ def _queue(step: Step, name: str) -> QueueView:
 
 
 def _named(look: looks.Look[T], show: Callable[[Step, str], T]) -> tuple[str, Shown]:
-    """A row of the table below: that the answer is of the look's type is checked here."""
+    """Return a row of the table below; this checks that the answer has the look's type."""
     return look.what, lambda step, item: show(step, item.name)
 
 
 def _whole(look: looks.Look[T], show: Callable[[Step], T]) -> tuple[str, Shown]:
-    """The same for what needs no name."""
+    """Return the same for a look without a name."""
     return look.what, lambda step, _: show(step)
 
 
 def _paged(look: looks.Look[Page[T]], listing: Listing[S, T]) -> tuple[str, Shown]:
-    """The same for a list that is told a page at a time."""
+    """Return the same for a list that comes a page at a time."""
     return look.what, page(listing)
 
 
 def _own(look: looks.Look[T], show: Callable[[Step, int], T]) -> tuple[str, Shown]:
-    """The same for what shows to each what is his."""
+    """Return the same for a look that shows each actor its own."""
     return look.what, lambda step, item: show(step, item.owner)
 
 

@@ -1,6 +1,6 @@
-"""How much waits, and at which place of the log: the same number as the history tells up to there.
+"""How much waits, at a position of the log: the same number as the history gives up to there.
 
-An audit asks for it, and reads the history then. So whoever keeps a history is told that somebody
+An audit asks for it, and reads the history then. So the keeper of a history learns that a client
 waits for it (``HistoryWanted``).
 """
 
@@ -25,7 +25,7 @@ from onceq.model.views.queues import WaitingRow, WaitingView
 
 
 def waiting(step: Step, item: Look) -> object:
-    """Some queues behind a number, "" for the first ones; raises InvalidParameter."""
+    """Answer some queues behind a number, "" for the first ones; raises InvalidParameter."""
     last = read_number(item.name or "0")
     if last is None:
         raise InvalidParameter(f"{quoted(item.name)} is not the number of a queue")
@@ -34,7 +34,7 @@ def waiting(step: Step, item: Look) -> object:
 
 
 def _waiting(step: Step, item: Look, last: int) -> Iterator[None]:
-    """The queues are found in several steps, and counted in the last one."""
+    """Find the queues in several steps, and count them in the last one."""
     more = False
     some: list[int] = []
     numbers = (step.state.queue_numbers, step.state.outgoing_numbers)
@@ -54,7 +54,7 @@ def _waiting(step: Step, item: Look, last: int) -> Iterator[None]:
 
 
 def _told(queue: AnyQueue | None) -> bool:
-    """Whether each message that stands in it is told by the history when it comes and goes."""
+    """Return whether the history records each message of a queue when it comes and goes."""
     if isinstance(queue, OutgoingQueue):
         return True
     if not isinstance(queue, Queue) or not FIRST_NUMBER <= queue.number < JOURNAL_BIT:

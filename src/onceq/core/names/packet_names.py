@@ -1,8 +1,8 @@
-"""Names as packets have them: destinations, lists of them, queues for answers, and the way back.
+"""Names in packets: destinations, lists of them, queues for answers, and the way back.
 
-What is written into a packet must mean the same to whoever gets it: a name that is local here is
-written with the name of this computer. An arriving packet says where it wants to go, and that text
-is also the key of its stream.
+A name in a packet must mean the same to every reader: a name that is local here is written with the
+name of this computer. An arriving packet names its destination, and that text is also the key of
+its stream.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PUBLIC_KEY = "#5:"
 
 
 def address_of(step: Step, target: Target) -> tuple[Address, bytes]:
-    """How a destination stands in a packet, and the GUID of its manager (zero for direct)."""
+    """Return a destination as packets have it, and the GUID of its manager (zero for direct)."""
     name = target.name
     if name.kind is Kind.PUBLIC and isinstance(target.queue, Queue):
         path = queue_key_of(target.queue.properties)
@@ -48,8 +48,8 @@ def address_of(step: Step, target: Target) -> tuple[Address, bytes]:
 
 
 def address_of_name(name: FormatName) -> Address:
-    """How all packets name the queue of another manager: messages, and questions
-    about their streams (``core/transfer/stranded.py``). Its key there is made of this."""
+    """Return the queue of another manager as all packets name it: messages, and questions about
+    their streams (``core/transfer/stranded.py``). Its key there is made of this."""
     if name.kind is Kind.DIRECT:
         return Address(DIRECT, direct=name.direct)
     if name.kind is Kind.PUBLIC:
@@ -59,11 +59,11 @@ def address_of_name(name: FormatName) -> Address:
 
 
 def answer_names(step: Step, text: str, *, lists: bool = False) -> tuple[FormatName, ...]:
-    """The administration or response queues that a name stands for, as other managers know them.
+    """Return the administration or response queues of a name, as other managers know them.
 
     Args:
-        lists: Whether distribution lists may be among them: as response queues they may, and
-            whoever answers resolves them.
+        lists: Whether distribution lists may be among them: response queues may be lists, and the
+            application that answers resolves them.
 
     Raises:
         UnsupportedFormatName: One of them is nothing that messages can be sent to.
@@ -88,15 +88,15 @@ def _answer_name(step: Step, name: FormatName, *, lists: bool) -> FormatName:
 
 
 def for_others(step: Step, name: FormatName) -> FormatName:
-    """A name that means the same to every reader: this computer is not called as each one calls
-    itself (finding K13)."""
+    """Return a name that means the same to every reader, with this computer's public name instead
+    of the one that each computer has for itself (finding K13)."""
     if name.protocol in ("OS", "TCP") and name.host.casefold() in step.names.everybody:
         return replace(name, protocol="OS", host=step.names.called)
     return name
 
 
 def check_answers(step: Step, targets: Sequence[Target], admin: str) -> None:
-    """Over HTTP acknowledgments come back over HTTP only (HTTP-11).
+    """Check that HTTP messages get acknowledgments over HTTP only (HTTP-11).
 
     Raises:
         UnsupportedFormatName: An administration queue has another kind of name.
@@ -113,7 +113,7 @@ def check_answers(step: Step, targets: Sequence[Target], admin: str) -> None:
 
 
 def answer_address(step: Step, text: str) -> Address:
-    """How an administration or response queue stands in a packet; the first, if it is several."""
+    """Return an administration or response queue as packets have it; the first of several."""
     names = answer_names(step, text, lists=True)
     if not names or names[0].kind is Kind.DL:
         return Address(0)
@@ -130,11 +130,11 @@ def answer_address(step: Step, text: str) -> Address:
 def lists_of(
     step: Step, destination: str, properties: Properties, by: str
 ) -> MultiNames | None:  # fmt: skip
-    """The lists of names that packets carry: where there are several destinations (FN-16), or
+    """Return the lists of names that packets carry: if there are several destinations (FN-16), or
     several administration or response queues (ACK-10, FN-9).
 
-    The destinations are the name as it was given, and behind it, if there is a distribution list
-    in it, all queues that it stands for, in their order (DL-11, DL-12).
+    The destinations are the given name, and behind it, if it contains a distribution list, all
+    queues that this stands for, in their order (DL-11, DL-12).
     """
     lists = [
         tuple(_list_element(step, name) for name in names)
@@ -160,8 +160,8 @@ def lists_of(
 
 
 def _list_element(step: Step, name: FormatName) -> Element:
-    """A destination as it stands in a list: a public queue by its direct name, because how its
-    GUID would be aligned there is not published (U16)."""
+    """Return a destination as a list element: a public queue by its direct name, because the
+    alignment of its GUID there is not published (U16)."""
     if name.kind is Kind.PUBLIC:
         queue = None if step.names.directory is None else step.names.directory.queues.get(name.guid)
         if queue is not None:
@@ -170,7 +170,8 @@ def _list_element(step: Step, name: FormatName) -> Element:
 
 
 def other_computer(step: Step, address: Address) -> str:
-    """The name of the computer that a packet is for, if this one is not called so; else "".
+    """Return the name of the computer that a packet is for, if it is not one of this one's; else
+    "".
 
     An address says where a computer is, not which one it is; over HTTP names are judged before
     (HTTP-6).
@@ -182,14 +183,14 @@ def other_computer(step: Step, address: Address) -> str:
 
 
 def arrival_key(step: Step, address: Address, sent_to: str = "") -> tuple[str, Queue | None]:
-    """Where an arrived packet wants to go: the key of its stream, and the queue if there is one.
+    """Return the destination of an arrived packet: the key of its stream, and its queue, if any.
 
     The TCP connection has reached us, so the host part of a direct name is not compared
     (MS-MQQB 3.1.5.8.5), unless an operator wants it to be. But it is part of the key: a sender
     numbers by the name that it uses, so that two spellings of one queue are two streams (U10).
 
     Args:
-        sent_to: The URL that its sender has used, if a redirection has made this address of it.
+        sent_to: The URL that its sender has used, if a redirection has turned it into this address.
     """
     state = step.state
     queue: AnyQueue | None = None
@@ -213,8 +214,8 @@ def arrival_key(step: Step, address: Address, sent_to: str = "") -> tuple[str, Q
 
 
 def arrival_name(address: Address) -> str:
-    """The name, as rights have it, of the queue here that a packet wants to go to, whether there is
-    one or not; "" where it says the number or the GUID of one."""
+    """Return the name, as rights have it, of the queue here that a packet is for, even if there is
+    none; "" where the packet has a number or a GUID."""
     if address.kind != 7:
         return ""
     if address.direct[:4].upper() == "HTTP":
@@ -224,5 +225,5 @@ def arrival_name(address: Address) -> str:
 
 
 def public_key(guid: bytes) -> str:
-    """The key of the streams to a public queue that is named by its GUID."""
+    """Return the key of the streams to a public queue that is named by its GUID."""
     return PUBLIC_KEY + guid.hex()

@@ -1,4 +1,4 @@
-"""Which queues of this manager take what is sent in a transaction, and which take the rest (Q-4).
+"""Which queues of this manager take transactional messages, and which take all others (Q-4).
 
 Upholds: I2 (a send is refused as a whole, and not thrown away).
 """
@@ -12,8 +12,8 @@ from onceq.errors.usage import not_transactional
 
 
 def wrong_kind(targets: tuple[Target, ...], *, transactional: bool) -> WrongQueueKind:
-    """Why queues of this manager among some destinations, of which one does not take what is sent
-    so, cannot be sent to. Those of others are not known."""
+    """Return why the queues of this manager among some destinations cannot be sent to, if one does
+    not take such messages. Those of other managers are unknown."""
     kinds: dict[bool, str] = {}
     for target in targets:
         if isinstance(target.queue, Queue):
@@ -32,8 +32,8 @@ def wrong_kind(targets: tuple[Target, ...], *, transactional: bool) -> WrongQueu
 
 
 def kind_of(targets: tuple[Target, ...]) -> bool | None:
-    """Whether the queues of this manager among some destinations are transactional; None: there
-    are none.
+    """Return whether the queues of this manager among some destinations are transactional; None:
+    there are none.
 
     Raises:
         WrongQueueKind: Some are, and others are not.

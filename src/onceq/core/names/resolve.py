@@ -1,9 +1,9 @@
 """From names to queues: which queue of this manager, or which outgoing queue, a name means.
 
-A name that leads to this computer must name a queue that exists (FN-3); any other name
-gets an outgoing queue, without a round trip (FN-4). Lists are replaced by their members, and names
-that are known to mean one queue share one outgoing queue (EOD-3). Whatever needs a directory where
-there is none is refused, and with it the whole send (FN-11).
+A name that leads to this computer must name a queue that exists (FN-3); any other name gets an
+outgoing queue, without a round trip (FN-4). Lists are replaced by their members, and names that are
+known to mean one queue share one outgoing queue (EOD-3). A name that needs a directory where there
+is none is refused, and with it the whole send (FN-11).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _SYSTEM = {
 
 
 def is_local(step: Step, name: FormatName) -> bool:
-    """Whether a name leads to this computer."""
+    """Return whether a name leads to this computer."""
     if name.kind is Kind.DIRECT:
         return name.protocol in ("OS", "TCP") and name.host.casefold() in step.names.own_names
     if name.kind in (Kind.PRIVATE, Kind.MACHINE):
@@ -68,7 +68,7 @@ def is_local(step: Step, name: FormatName) -> bool:
 
 
 def read_directory(step: Step, what: str) -> Snapshot:
-    """The directory, where it is needed.
+    """Return the directory for an operation that needs it.
 
     Raises:
         UnsupportedOperation: There is none.
@@ -87,7 +87,7 @@ def read_directory(step: Step, what: str) -> Snapshot:
 
 
 def local_queue(step: Step, name: FormatName) -> Queue:
-    """The queue of this manager that a local name means; raises QueueNotFound."""
+    """Return the queue of this manager that a local name means; raises QueueNotFound."""
     state = step.state
     of_computer = name.kind is Kind.DIRECT and not name.queue
     if name.kind is Kind.MACHINE or (of_computer and name.suffix in _SYSTEM):
@@ -109,7 +109,7 @@ def local_queue(step: Step, name: FormatName) -> Queue:
     if not isinstance(queue, Queue):
         raise QueueNotFound(
             f"there is no queue {name.direct or name.text} on {step.identity.name}; "
-            # Whether there is a private one, not each who asks may learn.
+            # Not every client may learn whether there is a private one.
             + (
                 ""
                 if name.private or not name.queue
@@ -124,15 +124,15 @@ def destinations(
     step: Step, text: str, *, transactional: bool, by: str, stranger: bool = False,
     answer: bool = False,
 ) -> tuple[Target, ...]:  # fmt: skip
-    """The destinations of a send, each once, in an order that depends on the names only (FN-13).
+    """Return the destinations of a send, each once; the order depends only on the names (FN-13).
 
     Args:
-        by: Whose an outgoing queue is that has to be opened (``outgoing_for``).
+        by: The owner of an outgoing queue that has to be opened (``outgoing_for``).
         stranger: Only a stranger wants it, for acknowledgments.
         answer: It is for acknowledgments.
 
     Raises:
-        OnceqError: One element cannot be sent to; then nothing goes to the others either.
+        OnceqError: One element cannot be sent to; then the others get nothing, either.
     """
     known = step.names.targets.get(text)
     if known is not None and not any(
@@ -154,7 +154,7 @@ def destinations(
         found.setdefault(target.queue.number, target)
     targets = tuple(found.values())
     if any(waits_elsewhere(step, target.name) for target in targets):
-        return targets  # until that is empty: asked anew each time
+        return targets  # until that queue is empty: resolved again each time
     if len(step.names.targets) >= TARGETS_MAX:
         step.names.targets.clear()
     step.names.targets[text] = targets
@@ -162,14 +162,14 @@ def destinations(
 
 
 def waits_elsewhere(step: Step, name: FormatName) -> bool:
-    """Whether messages wait in an outgoing queue under a name that is one of this computer since:
-    until they have arrived here, nothing that is sent to that name overtakes them."""
+    """Return whether messages wait in an outgoing queue under a name that has become one of this
+    computer: until they have arrived here, nothing that is sent to that name overtakes them."""
     outgoing = step.state.outgoing_of(name.key())
     return outgoing is not None and outgoing.pending() and is_local(step, name)
 
 
 def members(step: Step, elements: tuple[FormatName, ...]) -> Sequence[FormatName]:
-    """Names of a send with what lists stand for in place of the lists (FN-13, DL-2).
+    """Return the names of a send with lists replaced by their members (FN-13, DL-2).
 
     Raises:
         UnsupportedOperation, NoDirectory: One of them needs a directory (FN-11).
@@ -185,14 +185,14 @@ def outgoing_for(
     step: Step, name: FormatName, *, by: str, stranger: bool = False, answer: bool = False,
     homes: frozenset[str] | None = frozenset(),
 ) -> OutgoingQueue:  # fmt: skip
-    """The outgoing queue of a destination, opened now if there is none (FN-4).
+    """Return the outgoing queue of a destination, opened now if there is none (FN-4).
 
     Args:
-        by: Whose it is, if it is opened now (``Step.known_by``, ``shares.answered``).
-        stranger: Only a stranger wants it: of those there are fewer, and they are forgotten sooner.
+        by: Its owner, if it is opened now (``Step.known_by``, ``shares.answered``).
+        stranger: Only a stranger wants it: there are fewer of those, and they are forgotten sooner.
         answer: Only an answer wants it, for which another manager has asked.
         homes: Where one that is opened for answers may be connected to (``core/peers/homes.py``);
-            empty: nobody has said so. None: anywhere.
+            empty: not specified. None: anywhere.
 
     Raises:
         InsufficientResources: There are too many already, or its owner has too many.
@@ -242,17 +242,17 @@ def _homes(
 ) -> tuple[str, ...] | None:  # fmt: skip
     if homes is None or name.kind is not Kind.DIRECT:
         return None
-    # As long as every sender was free, nobody has said where answers go.
+    # As long as every sender was free, answers had no specified address.
     return tuple(sorted(homes)) if homes or step.state.homes_kept else None
 
 
 def known_outgoing(step: Step, name: FormatName) -> OutgoingQueue | None:
-    """The outgoing queue that a name has, or that of another name for the same place, which it
-    shares from its first use on; None: there is none yet.
+    """Return the outgoing queue that a name has, or that another name for the same place has, which
+    it shares from its first use on; None: there is none yet.
 
-    A name keeps the outgoing queue that it has, so that nothing overtakes what waits there. What
-    has been joined stays joined while no directory can be read, or a name would overtake itself; it
-    ends when a directory does not say any more that the two names are one place.
+    A name keeps its outgoing queue, so that nothing overtakes what waits there. Joined names stay
+    joined while no directory can be read, or a name would overtake itself; that ends when a
+    directory does not say any more that the two names are one place.
     """
     state = step.state
     outgoing = state.outgoing.get(name.key())
@@ -271,7 +271,7 @@ def _place_of(step: Step, name: FormatName) -> str:
 
 
 def index_by_guid(step: Step) -> None:
-    """Find again, after a restart, the outgoing queues whose manager is known by GUID."""
+    """Rebuild, after a restart, the index of outgoing queues whose manager is known by GUID."""
     step.names.by_guid.clear()
     for outgoing in step.state.outgoing.values():
         if outgoing.name.kind is Kind.PRIVATE:
@@ -280,8 +280,8 @@ def index_by_guid(step: Step) -> None:
 
 
 def index_places(step: Step) -> None:
-    """Find the outgoing queue of each place again; of several the one that was opened first, for
-    ever, so that its stream goes on."""
+    """Rebuild the index of each place's outgoing queue; of several always the one that was opened
+    first, so that its stream continues."""
     step.names.places.clear()
     if step.names.directory is None:
         return
@@ -292,7 +292,7 @@ def index_places(step: Step) -> None:
 
 
 def computer_of(step: Step, name: FormatName) -> Computer | None:
-    """Where the directory says that a public queue is; None if it is not known."""
+    """Return where a public queue is by the directory; None if that is unknown."""
     if step.names.directory is None:
         return None
     queue = step.names.directory.queues.get(name.guid)
@@ -304,11 +304,11 @@ def computer_of(step: Step, name: FormatName) -> Computer | None:
 
 
 def lead_of(step: Step, outgoing: OutgoingQueue) -> tuple[str, str, bytes] | None:
-    """Where the manager of a public queue is found: protocol and host of a name, or its GUID alone.
-    None before anybody knows (DL-14).
+    """Return how to find the manager of a public queue: protocol and host of a name, or its GUID
+    alone. None while that is unknown (DL-14).
 
-    The directory goes first. Where it does not say, a direct name that was joined to the queue
-    still leads there; and a manager that has answered under the name has what it was given, also if
+    The directory goes first. Where it has no entry, a direct name that was joined to the queue
+    still leads there; and a manager that has answered under the name has what it was given, even if
     the queue has left the directory since.
     """
     computer = computer_of(step, outgoing.name)
@@ -326,7 +326,7 @@ def lead_of(step: Step, outgoing: OutgoingQueue) -> tuple[str, str, bytes] | Non
 
 
 def direct_name_of(outgoing: OutgoingQueue) -> FormatName | None:
-    """A direct name that shares the outgoing queue of a public one (EOD-3)."""
+    """Return a direct name that shares the outgoing queue of a public one (EOD-3)."""
     for text in outgoing.also.values():
         (name,) = parse_format_name(text)
         if name.kind is Kind.DIRECT:
@@ -335,7 +335,7 @@ def direct_name_of(outgoing: OutgoingQueue) -> FormatName | None:
 
 
 def find_outgoing(step: Step, text: str) -> OutgoingQueue:
-    """The outgoing queue that a name means; raises QueueNotFound."""
+    """Return the outgoing queue that a name means; raises QueueNotFound."""
     (element,) = one_name(text)
     outgoing = step.state.outgoing_of(element.key())
     if outgoing is None:
@@ -346,7 +346,7 @@ def find_outgoing(step: Step, text: str) -> OutgoingQueue:
 
 
 def find_source(step: Step, text: str) -> Queue | OutgoingQueue:
-    """What to receive or peek from: a local queue, or an outgoing queue to look into."""
+    """Return the source of a receive or peek: a local queue, or an outgoing queue to look into."""
     known = step.names.sources.get(text)
     if known is not None and step.state.all_queues.get(known.number) is known:
         return known
@@ -376,7 +376,7 @@ def one_name(text: str) -> tuple[FormatName]:
 
 
 def find_queue(step: Step, text: str) -> Queue:
-    """The local queue that a name means; raises QueueNotFound."""
+    """Return the local queue that a name means; raises QueueNotFound."""
     queue = find_source(step, text)
     if not isinstance(queue, Queue):
         raise QueueNotFound(f"{text} is an outgoing queue; see 'outgoing show'")

@@ -1,5 +1,5 @@
-"""Who another manager is: its lives and copies, whose word counts, and what strangers may cost.
+"""Identity of other managers: their lives and copies, whose word counts, and limits for strangers.
 
-The rules of transfer ask here before they believe an acknowledgment or take a message. Nothing
-here ends or transmits a message.
+The rules of transfer ask here before they trust an acknowledgment or accept a message. Nothing here
+ends or transmits a message.
 """

@@ -1,17 +1,18 @@
-"""Two queue managers with one identity: noticed by whoever meets what both have said.
+"""Notice two queue managers with one identity, by comparing what both have sent.
 
-A copied directory or machine image runs twice under one GUID, or a backup is put back while what
-came after it is still under way. Nothing is lost by that, because no life of a manager gives what
-another has given (``core/peers/lives.py``); but order and acknowledgments hold for each of them
-alone, and somebody has to end it. So it is told: in the log, in ``status``, with the streams
-concerned, and to the managers whose identity it is. What proves it:
+A copied directory or machine image runs twice under one GUID, or a backup is restored while what
+came after it is still under way. Nothing is lost by that, because no life of a manager assigns what
+another has assigned (``core/peers/lives.py``); but order and acknowledgments hold for each of them
+separately, and an operator has to end it. So it is reported: in the log, in ``status``, with the
+streams concerned, and to the managers whose identity it is. Proofs are:
 
 * two lives that open sessions are both at work: the one that began earlier has answered, on a
+  session, what was sent to it after the later one was connected;
   session, what was said after the later one was there;
 * a sequence number comes again with another message (``core/state/peer_table.py``);
-* a manager acknowledges a stream in our name that no life in our records has given.
+* a manager acknowledges a stream in our name that no life in our records has begun.
 
-Upholds: I25. Running tables; what goes on after a restart is noticed again.
+Upholds: I25. Running tables; what continues after a restart is noticed again.
 """
 
 from __future__ import annotations
@@ -51,14 +52,14 @@ MORE: Final = "more was sent in its streams than its store knows of"
 
 
 def note(step: Step, guid: bytes, what: str, *, new: bool = True, **values: object) -> None:
-    """Remember a clash, and tell the operator.
+    """Remember a clash, and report it to the operator.
 
     Args:
         step: The step.
-        guid: The identity that two use.
+        guid: The identity that two managers use.
         what: How it was found.
         new: Whether what waits here may have left elsewhere; False if the same other manager was
-            found before: what came since it does not have.
+            found before: it does not have what came since.
         values: More for the notice.
     """
     clash = step.sessions.watch.clashes.get(guid)
@@ -77,9 +78,9 @@ def note(step: Step, guid: bytes, what: str, *, new: bool = True, **values: obje
 
 
 def _not_alone(step: Step) -> None:
-    """Another manager may have a copy of what waits here, or has waited and is in doubt, and have
-    transmitted it: what this one remembers of what never left, and what a receiver says of a stream
-    of this one, is no proof any more that it was not delivered."""
+    """Record that another manager may have a copy of what waits here, or of what is in doubt, and
+    may have transmitted it: then neither this store's marks of what never left, nor a receiver's
+    report on a stream of this manager, prove that it was not delivered."""
     for outgoing in step.state.outgoing.values():
         doubtful = step.state.doubts.unsettled(outgoing.number) > 0
         lanes = [
@@ -92,7 +93,7 @@ def _not_alone(step: Step) -> None:
 
 
 def twice(step: Step, progress: Progress, run: ArrivedRun) -> None:
-    """Messages came under numbers that others were accepted under."""
+    """Note messages that came under numbers accepted with other messages."""
     count = len(run.packets)
     progress.conflicts += count
     progress.rejects += count
@@ -103,7 +104,7 @@ def twice(step: Step, progress: Progress, run: ArrivedRun) -> None:
 
 
 def clash_views(step: Step) -> tuple[ClashView, ...]:
-    """All that were noticed since the start."""
+    """Return all clashes that were noticed since the start."""
     return tuple(
         ClashView(guid_text(guid), step.name_of(guid), c.what, c.since_s, c.last_s, c.count)
         for guid, c in step.sessions.watch.clashes.items()
@@ -111,28 +112,28 @@ def clash_views(step: Step) -> tuple[ClashView, ...]:
 
 
 def found_of(step: Step, guid: bytes) -> str:
-    """What was found of an identity that two use; "" if nothing was."""
+    """Return what was found of an identity that two managers use; "" if nothing was."""
     clash = step.sessions.watch.clashes.get(guid)
     return clash.what if clash is not None else ""
 
 
 def answered_as_us(step: Step, item: SessionOpened) -> None:
-    """Our own identity is at the other end. It may be this process; who calls in our name may be
-    anybody; but what answers where we called, with another life, is a copy."""
+    """Note a copy if our own identity answers. The peer may be this process, and any process may
+    call in our name; but a peer that answers our call with another life is a copy."""
     if item.outgoing and item.life not in (b"", step.state.lives.id):
         note(step, step.identity.guid, ANSWERED, address=item.address)
 
 
-# ---- lives that are told when sessions open ---------------------------------------------------
+# ---- lives that are announced when sessions open ----------------------------------------------
 
 
 def met(step: Step, peer: Peer) -> None:
-    """A session with a manager that tells its life is open.
+    """Compare the lives of a manager when it opens a session and announces its life.
 
-    Session numbers rise as connections are made. So a life whose session began after one of a life
-    that is later was at work when that one was. Which one is later, the stamp does not say for
-    ever: each of two copies rises above what it hears of the other. So a life was at work with
-    another one, too, if it had sessions before and after the first one of that.
+    Session numbers rise as connections are made. So a life whose session began after one of a later
+    life was at work together with it. The stamp does not say permanently which is later: each of
+    two copies rises above the streams that it learns of from the other. So a life was also at work
+    with another one if it had sessions before and after the first session of that one.
     """
     if not peer.life:
         return
@@ -152,7 +153,7 @@ def met(step: Step, peer: Peer) -> None:
     if both:
         _both(step, peer)
     elif peer.life in copies:
-        # It may have been away when two were found, or its session broke before it was told.
+        # It may have been away when two were found, or its session broke before the notice.
         _warn(step, peer, peer)
 
 
@@ -169,16 +170,16 @@ def _later(step: Step, peer: Peer, known: Met | None) -> None:
 
 
 def acknowledged_more(step: Step, peer: Peer, messages: int) -> None:
-    """A session has acknowledged so many packets: a life that answers what was sent after a later
-    one was met is still at work."""
+    """Check a session's count of acknowledged packets: a life that answers what was sent after a
+    later one was met is still at work."""
     if 0 <= peer.superseded < messages:
         peer.superseded = -1
         _both(step, peer)
 
 
 def _both(step: Step, peer: Peer) -> None:
-    """Two lives are at work: note it, and tell every life that is connected; the others are told
-    when they open a session."""
+    """Note that two lives are at work, and notify each connected life; the others are notified when
+    they open a session."""
     note(step, peer.peer, LIVES, address=peer.address)
     watch = step.sessions.watch
     met = watch.met[peer.peer]
@@ -188,14 +189,14 @@ def _both(step: Step, peer: Peer) -> None:
 
 
 def _warn(step: Step, one: Peer, heard: Peer) -> None:
-    """Tell one life of another one that was met: the latest, or the one that was heard just now, or
-    any that is connected."""
+    """Notify one life of another one: the latest that was met, the one that just spoke, or any that
+    is connected."""
     met = step.sessions.watch.met[one.peer]
     connected = (step.sessions.peers[number] for number in step.sessions.of[one.peer])
     lives = (met.life, heard.life, *(other.life for other in connected), *met.copies)
     found = next((life for life in lives if life not in (b"", one.life)), b"")
     if found and one.life and one.extended:
-        # Not among the notes: told at each session, it would take the room of questions.
+        # Not among the notes: sent at each session, it would take the room of questions.
         one.warning = two_lives(
             TwoLives(found, met.stamp), own=step.identity.guid, own_message=step.passing_number(),
             sent_time=step.now.wall_s, destination_manager=one.peer,
@@ -204,10 +205,10 @@ def _warn(step: Step, one: Peer, heard: Peer) -> None:
 
 
 def told(step: Step, peer: Peer, said: TwoLives) -> None:
-    """A manager says that it has met another life with our identity.
+    """Handle a manager's notice that it has met another life with our identity.
 
-    Only one that messages go to, or that is known otherwise, may say so: from anybody else it would
-    be a way to make this manager doubt itself. That a stranger is answered is not enough.
+    Only a manager that messages go to, or that is known otherwise, may send it: from any other one
+    it would be a way to make this manager doubt itself. An answer to a stranger is not enough.
     """
     if said.life == step.state.lives.id:
         return
@@ -224,16 +225,16 @@ def told(step: Step, peer: Peer, said: TwoLives) -> None:
         del told_of[next(iter(told_of))]
 
 
-# ---- streams that nobody here has begun --------------------------------------------------------
+# ---- streams that were not begun here ----------------------------------------------------------
 
 
 def strange(step: Step, peer: Peer, source: bytes, ack: OrderAck) -> bool:
-    """An order acknowledgment names a stream that no life in our records has given; whether that
-    may be believed.
+    """Return whether to believe an order acknowledgment of a stream that no life in our records has
+    begun.
 
     Streams that begin from now on are newer; otherwise they would be stale where this one is. Only
-    a manager for which messages wait may say so, and only of a time that is near: else anybody
-    could make our streams end at the end of time.
+    a manager for which messages wait may report it, and only for a near time: otherwise any peer
+    could push our streams to the end of time.
     """
     if source != peer.peer or not _waits(step, peer):
         return False
@@ -267,7 +268,7 @@ def sent_more(step: Step, ack: OrderAck) -> None:
 
 
 def ended_elsewhere(step: Step, peer: Peer, ack: FinalAck) -> None:
-    """Notice that a receiver tells the end of a message that was never transmitted from here."""
+    """Notice a receiver that reports the end of a message that was never transmitted from here."""
     outgoing = step.state.streams.get(ack.stream)
     counter = sent_elsewhere(outgoing, ack) if outgoing is not None else 0
     if outgoing is None or not counter or not serves(step, peer, outgoing, ack.acker, counter):
@@ -283,7 +284,7 @@ def ended_elsewhere(step: Step, peer: Peer, ack: FinalAck) -> None:
 
 
 def rise(step: Step, stream: int) -> None:
-    """Let streams that begin from now on be newer than one of another life, if its time is near."""
+    """Make streams that begin from now on newer than another life's stream, if its time is near."""
     state = step.state
     near = stream >> 32 <= step.now.wall_s + STREAM_AHEAD_S_MAX
     if near and stream >= state.stamp << 32 | state.next_ordinal:

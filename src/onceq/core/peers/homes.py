@@ -1,21 +1,22 @@
-"""Answers go home: to which computer an acknowledgment or a receipt may be sent.
+"""Answers go home: the computers to which an acknowledgment or a receipt may be sent.
 
 A message names the queues that its acknowledgments go to, and the head of a stream over HTTP the
-one for its receipts. Without a rule, who may send to one queue here makes this computer speak to
-any other one, and to itself. So an answer goes where its sender is, or where its sender may send:
+one for its receipts. Without a rule, a sender that may send to one queue here could make this
+computer speak to any other one, and to itself. So an answer goes where its sender is, or where its
+sender may send:
 
 * to a queue manager by its GUID, if that is the sender's;
 * to the address that the message came from;
 * to a name that has led to the sender's GUID before, or is in its certificate;
-* to any other computer, if the sender has the right ``forward``, and so brings what others send;
+* to any other computer, if the sender has the right ``forward``, and so brings others' messages;
 * to a queue at which the sender was granted ``send`` by a pattern that names other computers: it
   begins with ``direct=``, ``private=`` or ``public=``.
 
 It never goes to loopback or link-local addresses, unless an operator names them: by such a grant,
 in ``plain_peers``, or in ``[peers]``. A sender on this computer that is free needs no right.
 
-What a name leads to is known when a connection is made. So the outgoing queue keeps the addresses
-that it may be connected to, its *homes*, durably, and each connection is compared with them.
+Only a connection shows where a name leads. So the outgoing queue keeps the addresses that it may be
+connected to, its *homes*, durably, and each connection is compared with them.
 
 Upholds: I28.
 """
@@ -38,7 +39,7 @@ from onceq.model.patterns import QueueName
 from onceq.model.rights import Actor, ActorKind, Right
 
 ANYWHERE: Final = None
-"""Homes of what may be connected to wherever it is."""
+"""Homes of a queue that may be connected to at any address."""
 NOWHERE: Final[frozenset[str]] = frozenset()
 Homes = frozenset[str] | None
 HOMES_MAX: Final = 16
@@ -46,10 +47,10 @@ HOMES_MAX: Final = 16
 
 
 def goes_home(step: Step, peer: Peer, source: bytes, name: FormatName) -> bool:
-    """Whether an answer for a queue of another computer may be sent; see ``homes_of``.
+    """Return whether an answer for a queue of another computer may be sent; see ``homes_of``.
 
-    Applications here may send to that queue, too. Then the name leads where they mean, and must be
-    known to be the sender's.
+    Applications here may send to that queue, too. Then the name leads where they intend, and must
+    be known to be the sender's.
     """
     homes = homes_of(step, peer, source, name)
     if homes is ANYWHERE:
@@ -66,7 +67,7 @@ def goes_home(step: Step, peer: Peer, source: bytes, name: FormatName) -> bool:
 
 
 def expect_answer(step: Step, peer: Peer, source: bytes, name: FormatName) -> None:
-    """An answer may be sent that goes home: keep where that is, before what asks for it is stored.
+    """Store the homes of an answer that may be sent, before the message that asks for it.
 
     Raises:
         InsufficientResources: There are too many outgoing queues.
@@ -88,7 +89,7 @@ def expect_answer(step: Step, peer: Peer, source: bytes, name: FormatName) -> No
 
 
 def homes_of(step: Step, peer: Peer, source: bytes, name: FormatName) -> Homes:
-    """Where an answer for a queue of another computer may go.
+    """Return where an answer for a queue of another computer may go.
 
     Args:
         peer: The session on which the message came that asks for it.
@@ -114,7 +115,7 @@ def homes_of(step: Step, peer: Peer, source: bytes, name: FormatName) -> Homes:
 
 def _homes_of_host(step: Step, peer: Peer, source: bytes, name: FormatName) -> frozenset[str]:
     own = address_of(peer.address)
-    # Whoever comes from loopback with a certificate may come from far, through a tunnel.
+    # A client on loopback with a certificate may come from far, through a tunnel.
     known = not is_near(own) or peer.actor.kind is ActorKind.ADDRESS or _in_book(step, name)
     home = frozenset((own,)) if own and known else NOWHERE
     host = host_in(name)
@@ -133,7 +134,7 @@ def _homes_of_host(step: Step, peer: Peer, source: bytes, name: FormatName) -> f
 
 
 def host_in(name: FormatName) -> str:
-    """The host of a direct name, without the port that HTTP has."""
+    """Return the host of a direct name, without the port that HTTP has."""
     host, _, port = name.host.rpartition(":")
     return host if host and read_number(port) is not None else name.host
 
@@ -143,6 +144,6 @@ def _passes_on(step: Step, actor: Actor) -> bool:
 
 
 def _in_book(step: Step, name: FormatName) -> bool:
-    """Whether the configuration says where the host of a name is."""
+    """Return whether the configuration says where the host of a name is."""
     key = url_of(name).partition("//")[2].partition("/")[0] if name.protocol[:4] == "HTTP" else ""
     return bool(step.names.book.find(f"{name.protocol}://{key}" if key else name.host)[0])

@@ -1,11 +1,10 @@
-"""Acknowledgments between managers over HTTP: they go to an address of the sender's own choice.
+"""Acknowledgments between managers over HTTP: they go to an address that the sender chooses.
 
-The head of a stream says where its receipts shall come (HTTP-5), each time that it comes: also a
-repetition may say it, when the sender has been given another address meanwhile (HTTP-6). Order
-acknowledgments are sent there as express messages of our own, final ones as recoverable ones: both
-are ordinary outgoing messages, and become stream receipts when they leave (``wire/srmp``). They
-wait as long as a message that says nothing of its time, no longer: the address is of a stranger's
-choice, and may never be reached.
+The head of a stream names the address for its receipts (HTTP-5), each time that it comes: a
+repetition may name another one, if the sender's address has changed (HTTP-6). Order acknowledgments
+go there as express messages of our own, final ones as recoverable ones: both are ordinary outgoing
+messages, and become stream receipts when they leave (``wire/srmp``). They wait no longer than a
+message without a stated lifetime: a stranger chooses the address, which may never be reached.
 
 Upholds: I9, I24 (receipts for one that cannot be reached do not pile up).
 """
@@ -35,12 +34,11 @@ def learn_address(
 ) -> bool:
     """Remember where receipts of a stream go; it is durable with what is accepted now.
 
-    The outgoing queue for them is opened now, so that nobody makes us promise receipts that cannot
-    be sent: addresses are of strangers' choice, and there are so many outgoing queues, not more.
+    The outgoing queue for them is opened now, so that no sender makes us promise receipts that
+    cannot be sent: strangers choose the addresses, and the number of outgoing queues is limited.
 
     Args:
-        left: The stream in which the sender was until now for the same queue: that one's address
-            is forgotten.
+        left: The stream that the sender has left for the same queue: its address is forgotten.
         queue: URL under which the sender knows the destination queue: receipts name it.
 
     Returns:
@@ -68,10 +66,10 @@ def _way(step: Step, name: str, source: bytes) -> OutgoingQueue | None:
 
 
 def address_for(step: Step, source: bytes, stream: int, *, http: bool) -> OutgoingQueue | None:
-    """The outgoing queue for receipts of a stream; None if it did not come over HTTP.
+    """Return the outgoing queue for receipts of a stream; None if it did not come over HTTP.
 
     Args:
-        http: Whether the message that is told of came over HTTP. Its stream may have been left
+        http: Whether the message of the receipt came over HTTP. Its stream may have been left
             since: then the address counts that its sender has announced last.
     """
     receipts = step.state.receipts

@@ -1,32 +1,32 @@
-"""A life begins with each start: what it gives, no other life, copy or backup has given.
+"""A life begins with each start: it assigns nothing that another life, copy or backup has assigned.
 
-A receiver tells a repetition from a new message by its numbers alone, so a number that is given
-twice is a message lost: the second one is taken for the first (I7). A counter in the store keeps
-numbers apart for as long as there is one store. Whoever puts an older copy of it back, or starts a
-copied machine, has the counter twice, and no record can tell. The way out is to trust no counter
-over a start. The identifier of a stream is a stamp and an ordinal (EOD-14): the stamp is the wall
-clock at the start, and never below the last one, so that streams of a life are greater than those
-before it and are accepted; the ordinal begins at random, so that two copies that start in the same
-second differ. Message numbers begin at random as well. Randomness is handed in with ``recover``.
+A receiver tells a repetition from a new message by its numbers alone, so assigning a number twice
+loses a message: the second one is taken for the first (I7). A counter in the store keeps numbers
+apart as long as there is one store. Restoring an older copy of it, or starting a copied machine,
+duplicates the counter, and no record can reveal that. The solution is to trust no counter over a
+start. The identifier of a stream is a stamp and an ordinal (EOD-14): the stamp is the wall clock at
+the start, and never below the last one, so that streams of a life are greater than those before it
+and are accepted; the ordinal begins at random, so that two copies that start in the same second
+differ. Message numbers also begin at random. ``recover`` brings the randomness.
 
-The places of messages in local queues are numbers of this kind, too: somebody may keep a lookup
-identifier, and a reader's checkpoint says up to which place it has read. Where an older copy gives
-the same places to other messages, the reader takes them for those that it has had, and removes what
-it has never seen. So the places of each life begin a random distance behind all that the store
-knows to be given.
+The positions of messages in local queues are numbers of this kind, too: an application may keep a
+lookup identifier, and a reader's checkpoint says up to which position it has read. If an older copy
+assigns the same positions to other messages, the reader takes them for those that it has read, and
+removes messages that it has never seen. So the positions of each life begin a random distance
+behind all that the store knows to be assigned.
 
-From this follows what else a life may do:
+Further consequences for a life are:
 
-* New messages never continue a stream of an earlier life, where a copy may have gone on. What waits
-  in one keeps its numbers and goes first (``OutgoingQueue.stretch``), and the new stream follows
-  when nothing of it waits any more.
-* A store that lies in another directory than at its last start was copied, or put back without
-  saying so, or moved. What it says about messages that never left is then not believed: the
-  original may have transmitted them (``OutgoingQueue.left_known``).
-* An acknowledgment for a stream that none of the lives in these records has given proves that
-  somebody else uses this identity (``core/peers/duplicate_identity.py``).
+* New messages never continue a stream of an earlier life, which a copy may have continued. What
+  waits in one keeps its numbers and goes first (``OutgoingQueue.stretch``), and the new stream
+  follows when nothing of it waits any more.
+* A store that is in another directory than at its last start was copied, or restored without
+  notice, or moved. Its record of messages that never left is then not believed: the original may
+  have transmitted them (``OutgoingQueue.left_known``).
+* An acknowledgment for a stream that none of the lives in these records has begun proves that
+  another manager uses this identity (``core/peers/duplicate_identity.py``).
 
-Upholds: I7 (numbers for ever, also over copies and backups), I18 (as do lookup identifiers), I25.
+Upholds: I7 (unique numbers, also over copies and backups), I18 (as do lookup identifiers), I25.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ from onceq.model.limits import MESSAGE_NUMBER_MAX, PLACES_AHEAD_MAX, PLACES_AHEA
 
 ENTROPY_BYTES: Final = 24 + KEY_BYTES
 ORDINAL_MAX: Final = 0xFFFF_FFFE
-"""Behind it the next stamp begins."""
+"""The next stamp begins behind it."""
 _HALF: Final = 0x7FFF_FFFF
 """Ordinals begin in the lower half, so that two thousand million are left."""
 
 
 def begin(step: Step, entropy: bytes, made_ns: int = 0, *, orderly: bool | None = None) -> None:
-    """The process has started: nothing that it says may be mistaken for what others have said.
+    """Begin a life at the start of the process: no number of it repeats one of another life.
 
     Args:
         entropy: ENTROPY_BYTES random bytes.
-        made_ns: When the directory of the store was made; 0: nobody knows.
-        orderly: Whether the store had been closed in order; None: nobody knows.
+        made_ns: When the directory of the store was made; 0: unknown.
+        orderly: Whether the store had been closed in order; None: unknown.
     """
     assert len(entropy) == ENTROPY_BYTES, "a life needs its entropy"
     state = step.state
@@ -83,19 +83,19 @@ def begin(step: Step, entropy: bytes, made_ns: int = 0, *, orderly: bool | None 
 
 
 def _follows(state: State) -> bool:
-    """Whether the end of this log is how a life of this manager has ended: a new store has had
-    none, and one that was put back was closed by the restore."""
+    """Return whether the end of this log is how a life of this manager has ended: a new store has
+    had none, and the restore has closed one that was put back."""
     restored = state.restored
     return state.lives.id != bytes(16) and (restored is None or restored.told)
 
 
 def _places(state: State, random: int) -> int:
-    """Where the places of this life begin; 0: at the beginning, as no life was before it."""
+    """Return where the positions of this life begin; 0: at the beginning, in the first life."""
     given = [lane.next for queue, _, lane in state.all_lanes() if isinstance(queue, Queue)]
     behind = max(state.first_place, *given, 1)
     if behind == 1 and state.lives.id == bytes(16):
         return 0
-    # Whoever comes near the end goes on in small steps.
+    # A life near the end continues in small steps.
     window = PLACES_AHEAD_MAX if behind < COUNTER_MASK >> 1 else PLACES_AHEAD_MIN
     first = behind + PLACES_AHEAD_MIN + random % window
     return -(-first // CHUNK) * CHUNK
@@ -106,8 +106,8 @@ def _ordinal(random: bytes) -> int:
 
 
 def _message(state: State, random: int) -> int:
-    """Where message numbers begin: at random, but not inside what the last life may have given,
-    in records or unrecorded (express messages)."""
+    """Return where message numbers begin: at random, but outside what the last life may have
+    assigned, in records or unrecorded (express messages)."""
     first = random % MESSAGE_NUMBER_MAX + 1
     end = max(state.next_message, state.number_ceiling)
     if state.lives.message <= first < end:
@@ -116,7 +116,7 @@ def _message(state: State, random: int) -> int:
 
 
 def next_stream(step: Step, change: Change) -> int:
-    """The identifier of a new stream, which a change begins (EOD-12, EOD-14)."""
+    """Return the identifier of a new stream, which a change begins (EOD-12, EOD-14)."""
     state = step.state
     ordinal = change.next_ordinal or state.next_ordinal
     # Stamps may run ahead of the clock for a while; the next start is above the last one anyway.
@@ -128,15 +128,15 @@ def next_stream(step: Step, change: Change) -> int:
 
 
 def gave(step: Step, stream: int) -> bool:
-    """Whether this manager has given a stream identifier, in this life or in one that led to it."""
+    """Return whether this manager has assigned a stream identifier, in this life or an ancestor."""
     state = step.state
     return state.lives.gave(stream, state.stamp, state.next_ordinal)
 
 
 def rise_above(step: Step, stream: int) -> None:
-    """Streams that begin from now on are newer than one that another life of ours has given.
+    """Make streams that begin from now on newer than one that another life of ours has begun.
 
-    Its ordinals go on at random once more: that life, or a third one, may do the same.
+    Its ordinals start at random once more: that life, or a third one, may do the same.
     """
     state = step.state
     seed = state.lives.id + stream.to_bytes(8, "little") + state.next_ordinal.to_bytes(8, "little")

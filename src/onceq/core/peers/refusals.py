@@ -1,9 +1,9 @@
-"""Messages that are turned away: their sender is told why, and says so to its operator.
+"""Tell senders why their messages are turned away, and show an operator what receivers tell us.
 
 A receiver does not acknowledge messages of a stream that it has left, of one from the future, or of
 one for which it has no room; their sender would only see that nothing is acknowledged. Between two
-onceq managers the receiver says why (``packet/settle.py``), at most once in TOLD_EVERY_US for each
-queue and session; the sender shows it (``outgoing why``) until something is acknowledged.
+onceq managers the receiver sends the reason (``packet/settle.py``), at most once in TOLD_EVERY_US
+for each queue and session; the sender shows it (``outgoing why``) until something is acknowledged.
 
 Upholds: I24 (a bounded number of such packets).
 """
@@ -28,7 +28,7 @@ WORDS = {
 
 
 def note(step: Step, peer: Peer, packet: bytes) -> bool:
-    """Send a packet that is never stored on a session, if not too many wait there already; returns
+    """Send a packet that is never stored on a session, if not too many wait there already; return
     whether there was room."""
     if len(peer.notes) >= NOTES_MAX:
         return False
@@ -38,11 +38,11 @@ def note(step: Step, peer: Peer, packet: bytes) -> bool:
 
 
 def turn_away(step: Step, peer: Peer, run: ArrivedRun, reason: int, *, here: int) -> None:
-    """Tell whoever sent a run that it is turned away, and why."""
+    """Send the reason to the sender of a run that is turned away."""
     key = (run.source, run.stream)
     if not peer.extended or run.source != peer.peer or step.now.mono_us < peer.turned.get(key, 0):
         return
-    # Forgetting all of them costs at most one packet more for each.
+    # Forgetting all of them costs at most one more packet for each.
     if len(peer.turned) >= NOTES_MAX:
         peer.turned.clear()
     peer.turned[key] = step.now.mono_us + TOLD_EVERY_US
@@ -54,7 +54,7 @@ def turn_away(step: Step, peer: Peer, run: ArrivedRun, reason: int, *, here: int
 
 
 def turned_away_by(step: Step, peer: Peer, said: TurnedAway) -> None:
-    """The receiver of a stream turns its messages away."""
+    """Record that the receiver of a stream turns its messages away."""
     outgoing = step.state.streams.get(said.stream)
     if outgoing is None or not outgoing.unacknowledged or outgoing.head.stream != said.stream:
         return

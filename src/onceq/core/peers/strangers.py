@@ -1,14 +1,14 @@
-"""What strangers can make this manager keep: bounded in number, in bytes and in time.
+"""Limits on what strangers can make this manager keep: in number, in bytes and in time.
 
-A stranger is a manager that nobody here sends to, that stands in no configuration or directory, and
-whose first message stream is younger than KNOWN_AFTER_S. It may send to every queue that there
-is. But it gets a share, no more, of what all have in common: of the computer's quota, of incoming
-streams, of outgoing queues, and of dead letters that nobody here asked for. What has no room in
-the share is not refused for good; it is turned away, and comes again. So whoever is known, and the
-applications here, keep the rest, whatever strangers do.
+A stranger is a manager that no application here sends to, that no configuration or directory
+mentions, and whose first message stream is younger than KNOWN_AFTER_S. It may send to every queue.
+But it gets only a share of the common resources: of the computer's quota, of incoming streams, of
+outgoing queues, and of dead letters that no application here asked for. What has no room in the
+share is not refused permanently; it is turned away, and comes again. So known managers, and the
+applications here, keep the rest, no matter what strangers do.
 
-Outgoing queues that exist only to answer strangers are so many, connect a few at a time and ever
-more slowly while nobody answers, and are forgotten when they are empty.
+Outgoing queues that exist only to answer strangers are limited in number. They connect a few at a
+time, and ever more slowly while they get no answer; they are forgotten when they are empty.
 
 Upholds: I24.
 """
@@ -37,7 +37,7 @@ from onceq.model.names import Kind
 
 
 def known(step: Step, guid: bytes) -> bool:
-    """Whether a manager is no stranger."""
+    """Return whether a manager is no stranger."""
     state = step.state
     heard_s = state.first_heard.get(guid)
     if heard_s is not None and heard_s + KNOWN_AFTER_S <= step.now.wall_s:
@@ -50,14 +50,14 @@ def known(step: Step, guid: bytes) -> bool:
 
 
 def quota_for(step: Step, guid: bytes) -> int:
-    """Bytes that all queues together may hold for a message of this manager to be taken."""
+    """Return how many bytes all queues may hold for a message of this manager to be accepted."""
     quota = step.settings.computer_quota_bytes
     return quota if known(step, guid) else quota // STRANGERS_SHARE
 
 
 def unasked_room(step: Step, dead_letter_queue: int, size: int) -> bool:
-    """Whether a dead-letter queue here takes a message that came from elsewhere: nobody here has
-    asked for it."""
+    """Return whether a dead-letter queue here takes a message that came from elsewhere: no
+    application here has asked for it."""
     queue = step.state.all_queues[dead_letter_queue]
     if queue.bytes + size <= step.settings.computer_quota_bytes // UNASKED_SHARE:
         return True
@@ -70,7 +70,7 @@ def unasked_room(step: Step, dead_letter_queue: int, size: int) -> bool:
 
 
 def answer_room(step: Step, name: str) -> bool:
-    """Whether a stranger can be told that its messages are refused: a place for the answer."""
+    """Return whether there is room to answer a stranger that its messages are refused."""
     state = step.state
     outgoing = state.outgoing.get(name)
     if outgoing is None:
@@ -82,7 +82,7 @@ def answer_room(step: Step, name: str) -> bool:
 
 
 def doubtful(step: Step, outgoing: OutgoingQueue) -> bool:
-    """Whether an outgoing queue is there for a stranger only, where nobody has answered yet."""
+    """Return whether an outgoing queue exists only for a stranger that has not answered yet."""
     if not outgoing.for_strangers:
         return False
     if outgoing.name.kind is Kind.PRIVATE:
@@ -91,14 +91,14 @@ def doubtful(step: Step, outgoing: OutgoingQueue) -> bool:
 
 
 def unanswered(step: Step, outgoing: OutgoingQueue) -> bool:
-    """Whether only a stranger wants an outgoing queue, and trying to reach it has been in vain."""
+    """Return whether only a stranger wants an outgoing queue, and no attempt has reached it."""
     return bool(
         outgoing.trouble.reason and not outgoing.session and doubtful(step, outgoing)
     )  # fmt: skip
 
 
 def may_connect(step: Step, outgoing: OutgoingQueue) -> bool:
-    """Whether it may connect now; those for strangers are few at a time."""
+    """Return whether it may connect now; those for strangers are few at a time."""
     if not doubtful(step, outgoing):
         return True
     under_way = 0
@@ -110,7 +110,7 @@ def may_connect(step: Step, outgoing: OutgoingQueue) -> bool:
 
 
 def retry_s(step: Step, outgoing: OutgoingQueue) -> float:
-    """How long until the next attempt to connect."""
+    """Return the seconds until the next attempt to connect."""
     usual = step.settings.connect_retry_s
     if not doubtful(step, outgoing):
         return usual
@@ -122,20 +122,19 @@ def retry_s(step: Step, outgoing: OutgoingQueue) -> float:
 
 
 SWEPT_FROM: Final = STRANGER_QUEUES_MAX * 3 // 4
-"""If there are so many outgoing queues for strangers, the empty ones are forgotten."""
+"""From this number of outgoing queues for strangers on, the empty ones are forgotten."""
 
 
 def sweep(step: Step) -> None:
-    """Forget outgoing queues for strangers that are empty; called where no change is under
-    construction."""
-    # Of outgoing queues there may be far more than these.
+    """Forget empty outgoing queues for strangers; called while no change is under construction."""
+    # There may be far more outgoing queues than these.
     answering = (step.state.all_queues[number] for number in step.state.answering)
     empty = [one for one in answering if isinstance(one, OutgoingQueue) and not len(one)]
     forget(step, idle(step, empty) if empty else [], forced=False)
 
 
 def idle(step: Step, among: Iterable[OutgoingQueue]) -> list[OutgoingQueue]:
-    """Those outgoing queues that nothing is in and nobody uses."""
+    """Return those outgoing queues that are empty and unused."""
     empty = [
         outgoing
         for outgoing in among
@@ -155,7 +154,7 @@ def idle(step: Step, among: Iterable[OutgoingQueue]) -> list[OutgoingQueue]:
 
 
 def forget(step: Step, found: list[OutgoingQueue], *, forced: bool = True) -> None:
-    """Forget outgoing queues in which nothing is."""
+    """Forget empty outgoing queues."""
     for outgoing in found:
         step.setup(OutgoingDropped(number=outgoing.number), forced=forced)
     if found:

@@ -1,4 +1,4 @@
-"""Another queue manager tells the end of its trail: it is kept, as a witness.
+"""Keep the end of another queue manager's trail, as a witness.
 
 Upholds: I28 (who did something is known).
 """
@@ -12,9 +12,9 @@ from onceq.model.identification import Proof
 
 
 def keep_head(step: Step, item: SessionOpened) -> None:
-    """Keep the end of a peer's trail, if it is another one than before.
+    """Keep the end of a peer's trail, if it has changed.
 
-    With an identity, a peer that does not prove its own is no witness of anything.
+    Where this manager has an identity, a peer that does not prove its own is no witness.
     """
     proven = item.who.proof is Proof.CERTIFICATE or not step.doors.identity
     if item.digest and proven and item.peer != step.identity.guid:

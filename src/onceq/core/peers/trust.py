@@ -1,15 +1,15 @@
-"""Whose word counts: who may acknowledge what was sent here, and who may send for whom.
+"""Whose word counts: which manager may acknowledge what was sent here, and send for another one.
 
 Acknowledgments let a sender forget committed messages, so they count only from the manager that
 the messages were transmitted to: for a private name that is the GUID in it, for a public or direct
 one the manager that proved itself when the name was connected to. It may speak on any session of
 its own, and through a router. Messages count only under the GUID of their session, or from a
-manager that the configuration names as a router. What else comes is ignored, counted, and told of
-at most once an hour for each address.
+manager that the configuration names as a router. Anything else is ignored, counted, and reported at
+most once an hour for each address.
 
 Without TLS the GUID of a session is a claim, which is judged by what is known of that GUID and of
-the address (``model/identification.py``); what that leaves open is in
-``docs/decisions/0011-whose-word-counts.md``, with what holds over HTTP.
+the address (``model/identification.py``). ``docs/decisions/0011-whose-word-counts.md`` has what
+that leaves open, and what holds over HTTP.
 
 Upholds: I10 (release only on truth), I13, I24, I28.
 """
@@ -41,7 +41,7 @@ STAMP_SHIFT = 32
 
 
 def disbelieve(step: Step, peer: Peer, what: str, **values: object) -> None:
-    """Count something that does not count, and tell the operator of it now and then."""
+    """Count something that is not believed, and report it to the operator now and then."""
     step.sessions.disbelieved[what] += 1
     step.notice(what, peer.address, address=peer.address, peer=guid_text(peer.peer),
                 so_far=step.sessions.disbelieved[what], **values)  # fmt: skip
@@ -56,22 +56,22 @@ FUTURE = "a message stream from the future refused"
 HEARSAY = "a second process with this identity does not count: a stranger tells of it"
 
 
-# ---- who serves what ---------------------------------------------------------------------------
+# ---- which manager serves what -----------------------------------------------------------------
 
 
 def serves(
     step: Step, peer: Peer, outgoing: OutgoingQueue, guid: bytes, counter: int | None = None
 ) -> bool:
-    """Whether the word of a manager counts about what was transmitted from an outgoing queue.
+    """Return whether a manager's word counts about what was transmitted from an outgoing queue.
 
     Args:
         peer: The session that it comes on.
         guid: The manager that speaks.
-        counter: About which message; None: about any that it has served.
+        counter: About which message; None: about any that the manager has served.
     """
     if outgoing.over_http or peer.http:
-        # A request proves nothing but that this address can be reached; so it says nothing about
-        # what goes over sessions, and nothing better can be had for what goes over HTTP.
+        # A request proves only that this address can be reached; so it says nothing about what goes
+        # over sessions, and is the best proof there is for what goes over HTTP.
         return outgoing.over_http and peer.http
     name = outgoing.bound_name
     if not name:
@@ -86,25 +86,25 @@ def serves(
         return True
     if now or outgoing.served_before:
         return False
-    # What was acknowledged before names were bound may end by anybody's word, as it did then.
+    # What was acknowledged before names were bound may end by any manager's word, as it did then.
     return counter is None or outgoing.ordered_lane.state(counter) == AWAITING
 
 
 def _in_directory(step: Step, outgoing: OutgoingQueue) -> bytes:
-    """Who has a public queue, as the directory says; empty if it is not known. Nobody may have
-    answered for it yet: what waits there may have been sent by a copy of this manager.
+    """Return which manager has a public queue by the directory; empty if that is unknown. There may
+    have been no answer for the queue yet: a copy of this manager may have sent what waits there.
 
     That is no neighbour's word: the directory is a file, in which a manager cannot register another
-    one's queue or name (``directory/book.py``), and whoever is connected to by it must have that
-    GUID (``core/transfer/connecting.py``)."""
+    one's queue or name (``directory/book.py``), and a manager that is connected to through it must
+    have that GUID (``core/transfer/connecting.py``)."""
     name = outgoing.name
     computer = computer_of(step, name) if name.kind is Kind.PUBLIC else None
     return b"" if computer is None or computer.guid == NO_GUID else computer.guid
 
 
 def settles(step: Step, peer: Peer, doubt: Doubt, guid: bytes) -> bool:
-    """Whether the word of a manager counts about a message in doubt: of those that it may have been
-    transmitted to, and not of one that answers under their name since.
+    """Return whether a manager's word counts about a message in doubt: one that the message may
+    have been transmitted to, and not one that answers under its name since.
 
     Args:
         peer: The session that it comes on.
@@ -117,10 +117,10 @@ def settles(step: Step, peer: Peer, doubt: Doubt, guid: bytes) -> bool:
 
 
 def believes_order_ack(step: Step, peer: Peer, ack: OrderAck) -> bool:
-    """Whether an order acknowledgment may let messages go."""
+    """Return whether an order acknowledgment may release messages."""
     outgoing = step.state.streams.get(ack.stream)
     if outgoing is None or outgoing.head.stream != ack.stream:
-        return True  # of a stream that was left, or of nobody: it changes nothing
+        return True  # of a stream that was left, or of no manager: it changes nothing
     # One of number 0 covers nothing, and says only that the beginning of the stream is missing.
     counter = outgoing.reach(ack.number or 1, step.state.stamp)
     if not serves(step, peer, outgoing, ack.acker, counter):
@@ -132,15 +132,15 @@ def believes_order_ack(step: Step, peer: Peer, ack: OrderAck) -> bool:
     lane = outgoing.ordered_lane
     beside = counter < lane.next and lane.first_available() <= outgoing.ever_sent
     if more and (beside or outgoing.of_earlier_life(step.state.stamp)):
-        # A copy beside this one has sent more of what waits in both; one that was put back without
-        # a word knows less (``core/peers/duplicate_identity.py``). It counts as far as this one has
-        # transmitted.
+        # A copy beside this one has sent more of what waits in both; one that was restored without
+        # notice knows less (``core/peers/duplicate_identity.py``). The acknowledgment counts up to
+        # what this one has transmitted.
         return True
     return _possible(step, peer, outgoing, ack, counter)
 
 
 def believes_final_ack(step: Step, peer: Peer, ack: FinalAck) -> bool:
-    """Whether a final acknowledgment may end a message, or settle a doubt."""
+    """Return whether a final acknowledgment may end a message, or settle a doubt."""
     state = step.state
     doubt = state.doubts.find(ack.stream, ack.number)
     if doubt is not None:
@@ -161,15 +161,15 @@ def believes_final_ack(step: Step, peer: Peer, ack: FinalAck) -> bool:
         disbelieve(step, peer, FORGED, claims=guid_text(ack.acker), queue=str(outgoing.name))
         return False
     if sent_elsewhere(outgoing, ack) and ack.stream >> STAMP_SHIFT != state.stamp:
-        # A number of an earlier life is that of one message, whichever copy has sent it. One of the
-        # present life may be another's, where memory was copied: it does not count, and the
-        # receiver is asked by sending.
+        # A number of an earlier life belongs to one message, no matter which copy has sent it. One
+        # of the present life may be another's, where memory was copied: it does not count, and
+        # sending asks the receiver.
         return True
     return _possible(step, peer, outgoing, ack, base + ack.number)
 
 
 def sent_elsewhere(outgoing: OutgoingQueue, ack: FinalAck) -> int:
-    """The counter of the message that a final acknowledgment is of, if it waits here and was never
+    """Return the counter of a final acknowledgment's message, if it waits here and was never
     transmitted: another manager with this identity has sent its copy. Else 0."""
     counter = (outgoing.base_of(ack.stream) or 0) + ack.number
     waits = outgoing.ordered_lane.state(counter) == AVAILABLE and counter > outgoing.ever_sent
@@ -177,8 +177,8 @@ def sent_elsewhere(outgoing: OutgoingQueue, ack: FinalAck) -> int:
 
 
 def _told_on_the_way(step: Step, peer: Peer, outgoing: OutgoingQueue, ack: FinalAck) -> bool:
-    """Whether a router tells that a message has made too many hops: that one alone does not reach
-    the manager that it is for, so the router that it was given to is believed."""
+    """Return whether a router reports that a message has made too many hops: only such a message
+    does not reach its manager, so the router that it was given to is believed."""
     via = step.names.routes_to.get(outgoing.name.guid) if not outgoing.bound_name else None
     if via is None or ack.message_class != MessageClass.NACK_HOP_COUNT_EXCEEDED:
         return False
@@ -186,9 +186,9 @@ def _told_on_the_way(step: Step, peer: Peer, outgoing: OutgoingQueue, ack: Final
 
 
 def refused_later(step: Step, peer: Peer, ack: FinalAck) -> bool:
-    """Whether a repetition has ended, and another manager says so than the one that the message is
-    for: the one that answers a post over HTTP (400), or a router. It has seen this transmission,
-    and not the ones before it."""
+    """Return whether a repetition has ended, by the word of another manager than the destination:
+    the one that answers a post over HTTP (400), or a router. It has seen this transmission, and not
+    the ones before it."""
     doubt = step.state.doubts.find(ack.stream, ack.number)
     outgoing = step.state.streams.get(ack.stream)
     if doubt is not None:
@@ -196,7 +196,7 @@ def refused_later(step: Step, peer: Peer, ack: FinalAck) -> bool:
         outgoing = asked if isinstance(asked, OutgoingQueue) else outgoing
     if outgoing is None:
         return False
-    # Receipts come over connections of their own: on this one, nothing but an answer does.
+    # Receipts come over connections of their own: this one carries only answers.
     answered = peer.http and outgoing.session == peer.session
     if not answered and (ack.acker == outgoing.name.guid or not _told_on_the_way(
         step, peer, outgoing, ack
@@ -215,11 +215,11 @@ def _possible(
     return False
 
 
-# ---- who may send for whom ------------------------------------------------------------------
+# ---- which manager may send for another -----------------------------------------------------
 
 
 def speaks_for(step: Step, peer: Peer, run: ArrivedRun) -> str:
-    """Why a session may not bring a run of another manager; "" if it may."""
+    """Return why a session may not bring a run of another manager; "" if it may."""
     routers = {router_name(via) for via in step.names.routes_to.values()}
     if any(step.state.bindings.guid_of(name) == peer.peer for name in routers):
         if peer.who.proof is Proof.CERTIFICATE or not has_proof(step, peer.who, run.source):
@@ -233,13 +233,13 @@ def speaks_for(step: Step, peer: Peer, run: ArrivedRun) -> str:
 
 
 def router_name(via: str) -> str:
-    """The name by which a router is bound."""
+    """Return the name by which a router is bound."""
     return f"os:{via}".casefold()
 
 
 def unknown_routers(step: Step) -> list[OutgoingQueue]:
-    """Outgoing queues through which routers are met that nobody has met yet: who they are is asked
-    by connecting to their names, never taken from whoever says so."""
+    """Return outgoing queues to routers that were never met: connecting to their names shows who
+    they are; their own claim is never used."""
     bound = step.state.bindings
     found: dict[str, OutgoingQueue] = {}
     for guid, via in step.names.routes_to.items():
@@ -249,17 +249,17 @@ def unknown_routers(step: Step) -> list[OutgoingQueue]:
             try:
                 found[name] = outgoing_for(step, parse_format_name(text)[0], by="")
             except InsufficientResources:
-                break  # a start does not fail for that; it is asked when there is room again
+                break  # a start does not fail for that; the router is asked when there is room
     return list(found.values())
 
 
 def refused_as_future(step: Step, peer: Peer, source: bytes, stream: int) -> bool:
-    """Whether a stream is refused because it claims to begin later than any clock in use can be
-    ahead of this one.
+    """Return whether to refuse a stream because it claims to begin later than any clock in use can
+    be ahead of this one.
 
-    What is in order behind it would be stale until then, so it is never recorded. It may be true
-    all the same, of a manager that was once started with a wrong clock: an operator who knows that
-    says so (``ClocksAhead``).
+    What follows it in order would be stale until then, so it is never recorded. The claim may be
+    true of a manager that was once started with a wrong clock: an operator who knows that confirms
+    it (``ClocksAhead``).
     """
     begun_s = stream >> STAMP_SHIFT
     if begun_s <= step.now.wall_s + STREAM_AHEAD_S_MAX:
@@ -274,17 +274,17 @@ def refused_as_future(step: Step, peer: Peer, source: bytes, stream: int) -> boo
     return True
 
 
-# ---- who answers under a name ---------------------------------------------------------------
+# ---- which manager answers under a name -----------------------------------------------------
 
 
 def connected_name(step: Step, outgoing: OutgoingQueue) -> str:
-    """The name that a session for an outgoing queue is made to; "" for a GUID alone."""
+    """Return the name that a session for an outgoing queue is made to; "" for a GUID alone."""
     via = step.names.routes_to.get(outgoing.name.guid) if not outgoing.bound_name else None
     return outgoing.bound_name if via is None else router_name(via)
 
 
 def bind(step: Step, outgoing: OutgoingQueue, peer: Peer) -> None:
-    """A session that was made for an outgoing queue is there: its name has its manager."""
+    """Bind an outgoing queue's name to the manager of the session that was made for it."""
     name = connected_name(step, outgoing)
     if not name or outgoing.over_http:
         return
@@ -304,17 +304,17 @@ def bind(step: Step, outgoing: OutgoingQueue, peer: Peer) -> None:
 
 
 def has_proof(step: Step, who: Identification, guid: bytes) -> bool:
-    """Whether a queue manager is believed with a certificate alone: it has shown one before, was
-    given one here, or has rights as one that shows one."""
+    """Return whether a queue manager is believed only with a certificate: it has shown one before,
+    was given one here, or has rights that name one."""
     if step.state.proofs.proven(guid) or guid in step.doors.issued:
         return True
-    # Where nothing can be proven, such a right is of no use, and says nothing.
+    # Where nothing can be proven, such a right has no use and no meaning.
     return who.proof is Proof.ADDRESS and step.state.policy.names_peer(guid)
 
 
 def not_believed(step: Step, item: SessionOpened) -> str:
-    """Why a session does not count for whom it says that it is; "" if it does, which is
-    remembered."""
+    """Return why a session does not count for the manager that it claims to be; "" if it does,
+    which is remembered."""
     if item.http:
         return ""
     who, proofs = item.who, step.state.proofs
@@ -336,7 +336,7 @@ def not_believed(step: Step, item: SessionOpened) -> str:
 
 
 def unproven_sessions(step: Step, guid: bytes) -> list[int]:
-    """Sessions that were believed without a certificate for one that has a proof by now."""
+    """Return sessions accepted without a certificate for a manager that has a proof by now."""
     peers = (step.sessions.peers[number] for number in sorted(step.sessions.of.get(guid, ())))
     return [
         peer.session for peer in peers
@@ -346,7 +346,7 @@ def unproven_sessions(step: Step, guid: bytes) -> list[int]:
 
 
 def may_not_serve(step: Step, outgoing: OutgoingQueue, who: Identification, guid: bytes) -> str:
-    """Why a manager may not be given what waits in an outgoing queue; "" if it may."""
+    """Return why a manager may not get what waits in an outgoing queue; "" if it may."""
     if outgoing.over_http or who.proof is Proof.ITSELF or _looked_for(step, outgoing) == guid:
         return ""
     name, to = connected_name(step, outgoing), outgoing.name.guid
@@ -378,12 +378,12 @@ def may_not_serve(step: Step, outgoing: OutgoingQueue, who: Identification, guid
 
 
 def pins(step: Step) -> bool:
-    """Whether a name stays with the manager that has answered under it."""
+    """Return whether a name stays with the manager that has answered under it."""
     return step.settings.pin_peers or step.doors.identity
 
 
 def _asked_for(step: Step, outgoing: OutgoingQueue) -> str:
-    """The computer that is looked for by its name or address; "": a GUID is."""
+    """Return the computer that is looked up by its name or address; "": by a GUID."""
     name = outgoing.name
     if name.kind is Kind.PRIVATE:
         return step.names.routes_to.get(name.guid, "")
@@ -392,7 +392,7 @@ def _asked_for(step: Step, outgoing: OutgoingQueue) -> str:
 
 
 def _looked_for(step: Step, outgoing: OutgoingQueue) -> bytes:
-    """The queue manager that has the queue by its name, or by the directory."""
+    """Return the queue manager that has the queue by its name, or by the directory."""
     if outgoing.name.kind is Kind.PRIVATE:
         return outgoing.name.guid
     lead = lead_of(step, outgoing) if outgoing.name.kind is Kind.PUBLIC else None
@@ -400,14 +400,14 @@ def _looked_for(step: Step, outgoing: OutgoingQueue) -> bytes:
 
 
 def _registered(step: Step, host: str) -> bytes:
-    """Who has a name by the directory, in which nobody can take that of another one."""
+    """Return which manager has a name by the directory; no manager can take another one's there."""
     directory = step.names.directory
     entry = directory.computer(host) if directory is not None else None
     return entry.guid if entry is not None and entry.guid != NO_GUID else b""
 
 
 def rebind(step: Step, name: str, guid: bytes, *, by_hand: bool = False) -> None:
-    """Another manager answers under a name from now on, or is said to."""
+    """Record that another manager answers under a name from now on, or is said to."""
     sent = [
         [outgoing.number, outgoing.ever_sent]
         for outgoing in step.state.outgoing_under(name)

@@ -1,9 +1,9 @@
-"""Who knows of what a restore has undone here.
+"""Managers that know what a restore has undone here.
 
-A manager that was put back does not know what it has forgotten. Others show it: an order
-acknowledgment for more than was ever sent here, or for a stream of the life that is undone; a
-message whose predecessors were acknowledged to its sender in that life. It is noted once for each
-of them and kept, so that the operator sees whom it concerns.
+A restored manager does not know what it has forgotten. Others show it: an order acknowledgment for
+more than was ever sent here, or for a stream of the life that is undone; a message whose
+predecessors were acknowledged to its sender in that life. It is noted once for each of them and
+kept, so that the operator sees which managers it concerns.
 
 Upholds: I24 (a bounded table).
 """
@@ -29,7 +29,7 @@ CAME: Final = "it sent messages that arrived here after the backup and are gone"
 
 
 def views(step: Step) -> tuple[UndoneView, ...]:
-    """All that were met."""
+    """Return all managers that have shown it."""
     return tuple(
         UndoneView(guid_text(guid), step.name_of(guid), what, since)
         for (guid, what), since in step.state.undone.items()
@@ -37,8 +37,8 @@ def views(step: Step) -> tuple[UndoneView, ...]:
 
 
 def of_outgoing(step: Step, outgoing: OutgoingQueue) -> PutBackView | None:
-    """Of an outgoing queue: None if no restore concerns what waits there or is in doubt, and its
-    receiver has nothing that nobody here knows."""
+    """Return the view for an outgoing queue: None if no restore concerns what waits there or is in
+    doubt, and its receiver has nothing that is unknown here."""
     restored = step.state.restored
     if restored is None:
         return None
@@ -62,8 +62,8 @@ def of_outgoing(step: Step, outgoing: OutgoingQueue) -> PutBackView | None:
 
 
 def of_queue(step: Step, queue: Queue) -> PutBackView | None:
-    """Of a queue: None if nothing in it was there at the moment to which this manager was put
-    back, and nobody is known to have sent what is gone."""
+    """Return the view for a queue: None if it holds nothing from the moment to which this manager
+    was put back, and no manager is known to have sent what is gone."""
     restored = step.state.restored
     if restored is None:
         return None
@@ -73,7 +73,7 @@ def of_queue(step: Step, queue: Queue) -> PutBackView | None:
             arrived = lane.arrived(first, count)
             waiting += sum(second <= restored.taken_s for second in arrived)
             if arrived[-1] > restored.taken_s:
-                break  # those behind came later still
+                break  # those behind came even later
     known = tuple(dict.fromkeys(what for _, what in step.state.undone if what == CAME))
     if not waiting and not known:
         return None
@@ -81,14 +81,14 @@ def of_queue(step: Step, queue: Queue) -> PutBackView | None:
 
 
 def is_of(step: Step, stream: int) -> bool:
-    """Whether a stream that nobody here has begun may be of the life that the restore has undone:
-    it began before the restore."""
+    """Return whether a stream that was not begun here may be of the life that the restore has
+    undone: it began before the restore."""
     restored = step.state.restored
     return restored is not None and stream >> 32 <= restored.at_s
 
 
 def note(step: Step, guid: bytes, what: str) -> None:
-    """A manager has shown that it knows of more than this one."""
+    """Record that a manager has shown that it knows more than this one."""
     undone = step.state.undone
     if step.state.restored is None or (guid, what) in undone or len(undone) >= UNDONE_MAX:
         return
@@ -98,7 +98,7 @@ def note(step: Step, guid: bytes, what: str) -> None:
 
 
 def came(step: Step, run: ArrivedRun, progress: Progress | None, skip: int) -> None:
-    """A run is accepted; the first one of a stream since the restore tells what came before."""
+    """Check an accepted run: the first one of a stream since the restore shows what came before."""
     if progress is None or not progress.vague or step.state.restored is None:
         return
     number = run.first_number + skip

@@ -1,13 +1,14 @@
 """Names of computers that lead to another queue manager than they say, or back to this one.
 
-The first that can know of a name that leads wrong says so (finding K13): the queue manager that
-connects, when it hears who answers; the one that is connected to, when a message says for whom it
-is. Both go on: an alias that nobody has told of, a computer that took over the work of another one
-and a name for several look the same, and MSMQ does not compare names either. Where the name says
-the identity, it is held: by ``pin_peers``, by the GUID in a private name, and by the GUID that the
+The first manager that can notice a wrong name reports it (finding K13): the one that connects, when
+it learns which manager answers; the one that is connected to, when a message names its destination.
+Both continue: an unconfigured alias, a computer that took over the work of another one, and a name
+for several look the same, and MSMQ does not compare names either. Where the name gives the
+identity, it is enforced: by ``pin_peers``, by the GUID in a private name, and by the GUID that the
 directory has for the computer of a public queue (``core/transfer/connecting.py``).
 
-Upholds: I24 (a bounded table), I25. Running tables; what goes on after a restart is noticed again.
+Upholds: I24 (a bounded table), I25. Running tables; what continues after a restart is noticed
+again.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ BACK: Final = "a name leads back to this queue manager"
 
 
 def check_own(step: Step) -> None:
-    """At a start: others must be able to answer to what this manager calls itself."""
+    """Check at a start that others can answer to this manager's own name."""
     name = step.names.called
     if means_itself(name):
         _note(
@@ -47,7 +48,7 @@ def check_own(step: Step) -> None:
 
 
 def answered(step: Step, outgoing: OutgoingQueue, item: SessionOpened) -> None:
-    """A session was made to a name: who answers has it, or both sides are told."""
+    """Report on both sides if the manager that answers to a name does not have it."""
     host = outgoing.name.host
     if outgoing.name.protocol != "OS":
         return
@@ -66,8 +67,8 @@ def answered(step: Step, outgoing: OutgoingQueue, item: SessionOpened) -> None:
 
 
 def _other(step: Step, host: str, item: SessionOpened) -> str:
-    """What another computer than the one that was looked for is called; "" if it is that one, as
-    far as it or the directory says."""
+    """Return the name of the answering computer if it is not the one that was looked for; "" if it
+    is, as far as it or the directory says."""
     if item.called:
         return "" if is_one_of(host, (item.called.casefold(),)) else item.called
     directory = step.names.directory
@@ -79,14 +80,13 @@ def _other(step: Step, host: str, item: SessionOpened) -> str:
 
 
 def who_answers(step: Step, outgoing: OutgoingQueue) -> str:
-    """What is wrong with who answers for an outgoing queue; "" if nothing is known."""
+    """Return what is wrong with the manager that answers for an outgoing queue; "": nothing."""
     wrong = step.sessions.watch.wrong_names.get((ANSWERED, outgoing.name.host.casefold()))
     return wrong.text if wrong is not None and outgoing.name.protocol == "OS" else ""
 
 
 def came(step: Step, peer: Peer, run: ArrivedRun, named: str) -> None:
-    """Messages arrive under a name that was not heard before: it is one of this computer, or that
-    is told."""
+    """Report messages that arrive under a new name that is not one of this computer."""
     heard, host = step.sessions.watch.heard, other_computer(step, run.destination)
     if not host:
         if len(heard) >= HEARD_MAX:
@@ -98,7 +98,7 @@ def came(step: Step, peer: Peer, run: ArrivedRun, named: str) -> None:
         else "they are taken into the queues here"
     )  # fmt: skip
     host = host[:COMPUTER_NAME_CHARS_MAX]
-    # One whom nobody knows may make up names without end: it fills neither log nor table.
+    # An unknown sender may invent names without end: it fills neither log nor table.
     stranger = not known(step, run.source)
     if stranger and len(step.sessions.watch.wrong_names) >= WRONG_NAMES_MAX // 2:
         step.notice(CAME, peer.address, sender=guid_text(run.source), address=peer.address)
@@ -114,7 +114,7 @@ def came(step: Step, peer: Peer, run: ArrivedRun, named: str) -> None:
 
 
 def led_back(step: Step, outgoing: OutgoingQueue | None, item: SessionOpened) -> str:
-    """Why a session with our own identity is over, for the one that asked for it."""
+    """Return why a session with our own identity is over, for the queue that asked for it."""
     if outgoing is None or item.life not in (b"", step.state.lives.id):
         return (
             "identity-clash: the peer claims our own identity; end one of the two, or give the "
@@ -135,10 +135,10 @@ def _note(
     step: Step, what: str, host: str, text: str, count: int = 1, *, about: str = "",
     **values: object,
 ) -> None:  # fmt: skip
-    """Remember and count it, and tell the operator.
+    """Remember and count it, and report it to the operator.
 
     Args:
-        about: What is told of once an hour; "": the name.
+        about: What is reported once an hour; "": the name.
     """
     wrong, key = step.sessions.watch.wrong_names, (what, host.casefold())
     found = wrong.get(key)

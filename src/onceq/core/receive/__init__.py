@@ -1,4 +1,4 @@
 """Taking messages out of queues: receives, peeks, cursors, lookups, moves and rejections.
 
-A receive in a transaction locks; what becomes of the lock is decided by the room ``transaction``.
+A receive in a transaction locks; the room ``transaction`` decides the outcome of the lock.
 """

@@ -1,7 +1,7 @@
-"""Cursors: places in a queue that move from message to message (RCV-5 to RCV-7, case 110).
+"""Cursors: positions in a queue that move from message to message (RCV-5 to RCV-7, case 110).
 
-A cursor is fresh, stands at a message, or stands behind one that was received through it. It
-belongs to the handle that it was made with, and to the running process.
+A cursor is fresh, is at a message, or is behind one that was received through it. It belongs to the
+handle that it was made with, and to the running process.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def open_cursor(step: Step, item: OpenCursor) -> None:
 
 
 def close_cursor(step: Step, item: CloseCursor) -> None:
-    """Give a cursor back."""
+    """Close a cursor."""
     find_cursor(step, item.owner, item.cursor)
     step.readers.taken_away(item.cursor)
     step.answer(item.owner, item.request, None)
 
 
 def find_cursor(step: Step, owner: int, number: int) -> Cursor:
-    """A cursor of this owner; raises InvalidHandle."""
+    """Return a cursor of this owner; raises InvalidHandle."""
     cursor = step.readers.cursors.get(number)
     if cursor is None or cursor.owner != owner:
         raise InvalidHandle("there is no such cursor: it was closed, or its queue was")
@@ -67,7 +67,7 @@ def check(step: Step, item: Receive, queue: AnyQueue) -> None:
 
 
 def place(step: Step, item: Receive, queue: AnyQueue) -> Place | None:
-    """The message that a receive through a cursor means; None if none is there yet."""
+    """Return the message that a receive through a cursor means; None if there is none yet."""
     cursor = find_cursor(step, item.owner, item.cursor)
     stands = cursor.at or cursor.behind
     if item.seek is Seek.CURRENT:
@@ -88,13 +88,13 @@ def place(step: Step, item: Receive, queue: AnyQueue) -> Place | None:
 
 
 def stand(step: Step, item: Receive, found: Place) -> None:
-    """A message was handed out through a cursor: it stands there now, or behind it."""
+    """Move a cursor to the message that was handed out through it, or behind that."""
     cursor = step.readers.cursors[item.cursor]
     lookup = lookup_id(found[0], found[1])
-    # What was received is gone: the cursor has no current message, only a place to go on from.
+    # A received message is gone: the cursor has no current message, only a position to start from.
     cursor.at, cursor.behind = (lookup, 0) if item.peek else (0, lookup)
 
 
 def referenced(step: Step, queue: AnyQueue, lookup: int) -> bool:
-    """Whether a cursor stands at that message (RCV-8)."""
+    """Return whether a cursor is at that message (RCV-8)."""
     return any(c.at == lookup and c.queue == queue.number for c in step.readers.cursors.values())

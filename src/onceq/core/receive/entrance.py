@@ -1,19 +1,19 @@
-"""The one entrance through which messages are taken out of queues: who asks, and why.
+"""The one entrance through which messages are taken out of queues, with its checks.
 
-However a message is named, and whatever takes it (a receive, a search, a whole transaction, a
-range that was read, a move, a job, a purge), the same is asked here before: whether an
-application has the queue alone (Q-41), whether a transaction may take from it (RCV-11), and whether
-an operator has paused it. Then ``take`` locks it for a transaction, or removes it for good.
+However a message is named, and no matter what takes it (a receive, a search, a whole transaction, a
+range that was read, a move, a job, a purge), the same checks come first: whether an application has
+the queue alone (Q-41), whether a transaction may take from it (RCV-11), and whether an operator has
+paused it. Then ``take`` locks it for a transaction, or removes it permanently.
 
-Two things are asked elsewhere, for all alike. Rights are judged for every request before its rule
-sees it, and for a job batch by batch (``core/rights/demands.py``). And who takes finds places where
-nobody holds a message.
+Two checks are made elsewhere, for all alike. Rights are judged for every request before its rule
+sees it, and for a job batch by batch (``core/rights/demands.py``). And callers find only places
+where no transaction holds a message.
 
-A pause keeps what works on messages, and not who names one: operators look after a queue
+A pause stops requests that process messages, not those that name one: operators maintain a queue
 meanwhile, and a reader removes what it has written elsewhere. Subqueues, journals and the queues of
 the system are never paused. The pause is a property of the queue, so it outlives a restart.
 
-Upholds: I16 (what is held is taken by nobody else; nothing is handed out of a paused queue).
+Upholds: I16 (no other request takes what is held; nothing is handed out of a paused queue).
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from onceq.model.requests import Receive, Seek
 
 
 class Why(Enum):
-    """What somebody takes messages for."""
+    """The purpose for which messages are taken."""
 
     WORK = 1
-    """To work on what comes, whichever way the message was found: a pause keeps it."""
+    """To process what comes, no matter how the message was found: a pause stops it."""
     NAMED = 2
-    """An application names messages, by their lookup identifiers or as all that are there: to look
-    after a queue, or because it has written them elsewhere."""
+    """An application names messages, by their lookup identifiers or as all that are there: to
+    maintain a queue, or because it has written them elsewhere."""
 
 
 def why(item: Receive) -> Why:
-    """What a receive is for. A lookup identifier that a loop or a search has found names nothing:
-    it is where what comes next stands."""
+    """Return the purpose of a receive. A lookup identifier that a loop or a search has found names
+    no message: it is the position of what comes next."""
     named = item.lookup and item.seek is Seek.CURRENT and not (item.hold or item.pick)
     return Why.NAMED if named else Why.WORK
 
 
 def check_receive_from(step: Step, item: Receive, queue: Queue) -> None:
-    """Refuse a receive or peek that cannot be; whether a pause keeps it is asked when something is
-    there (``paused``), as it waits then."""
+    """Refuse an impossible receive or peek. Whether a pause stops it is checked when there is a
+    message (``paused``), because it waits then."""
     if item.transaction:
         tx = step.units.find(item.owner, item.transaction, step.now)
         # A branch may be prepared, and a promise about express messages could not be kept.
@@ -74,7 +74,7 @@ def check_taking(
     """Refuse to take messages that were found before.
 
     Args:
-        name: What the queue is called by who asks.
+        name: The name that the caller used for the queue.
 
     Raises:
         TransactionUsage: It is not transactional, and ``tx`` takes.
@@ -89,24 +89,24 @@ def check_taking(
 
 
 def is_paused(queue: AnyQueue) -> bool:
-    """Whether an operator has paused a queue; a subqueue never is."""
+    """Return whether an operator has paused a queue; a subqueue never is."""
     return isinstance(queue, Queue) and queue.properties.paused_since > 0 and not queue.sub
 
 
 def paused(item: Receive, queue: AnyQueue) -> bool:
-    """Whether a receive gets nothing, whatever is there."""
+    """Return whether a pause keeps a receive from getting anything."""
     return is_paused(queue) and not item.peek and why(item) is Why.WORK
 
 
 def kept_by_pause(name: str) -> ReceiveTimeout:
-    """What is answered to who gets nothing of a paused queue."""
+    """Return the answer to a receive that gets nothing from a paused queue."""
     return ReceiveTimeout(
         f"an operator has paused {name}: nothing is received from it until 'onceq queue resume'"
     )
 
 
 def nothing(item: Receive, queue: AnyQueue) -> ReceiveTimeout:
-    """What is answered if there is nothing to receive, at all or until the end of the time."""
+    """Return the answer if there is nothing to receive, at all or until the end of the time."""
     if paused(item, queue):
         return kept_by_pause(item.queue)
     return ReceiveTimeout(f"no message in {item.queue}")
@@ -116,7 +116,7 @@ def take(
     step: Step, queue: AnyQueue, places: list[Place], tx: Transaction | None, *,
     kind: type[HeldRange] = HeldRange,
 ) -> None:  # fmt: skip
-    """Take what is at some places: in a transaction, or for good."""
+    """Take what is at some places: in a transaction, or permanently."""
     if tx is None:
         build = ChangeBuilder(step)
         remove(build, queue, places)
@@ -139,7 +139,7 @@ def take(
 def remove(
     build: ChangeBuilder, queue: AnyQueue, places: Iterable[Place], *, copied: bool = False
 ) -> None:
-    """Add to a change that messages are received for good."""
+    """Add to a change that messages are received permanently."""
     for index, first, count in places:
         move = RangeChange(Op.REMOVE, queue.number, index, first, count)
         end_range(build, move, Ending.RECEIVED, MessageClass.ACK_RECEIVE, copied=copied)

@@ -1,8 +1,8 @@
-"""Messages that were not received in time end where they are.
+"""End messages in their queue that were not received in time.
 
 Those of one moment may be millions, and end in portions (``core/management/mass_expiry.py``). Until
-the last of them has ended, nothing is handed out of their queue: what stands at its head may be
-over. A receive that comes meanwhile is put off, and is served, or told that there is nothing, as
+the last of them has ended, nothing is handed out of their queue: the message at its head may be
+over. A receive that comes meanwhile is put off, and is answered, with a message or with none, as
 soon as they are gone.
 
 Upholds: I15 (nothing is handed out after its time), I24 (no step is longer the more has expired).
@@ -23,11 +23,11 @@ from onceq.model.classes import MessageClass
 
 
 def expire(step: Step, queue: Queue) -> bool:
-    """Take out what was not received in time (TTBR), before somebody receives from a queue: as much
-    as one step may; locked messages wait for their outcome.
+    """End what was not received in time (TTBR), before a receive from the queue: as much as one
+    step may; locked messages wait for their outcome.
 
     Returns:
-        Whether nothing is left that is over.
+        Whether no expired message is left.
     """
     left = ENDED_AT_ONCE
     for index, lane in list(queue.lanes.items()):
@@ -40,7 +40,7 @@ def expire(step: Step, queue: Queue) -> bool:
 
 
 def expire_at(step: Step, queue: Queue, index: int, counter: int) -> None:
-    """Take out one message if it was not received in time."""
+    """End one message if it was not received in time."""
     lane = queue.lanes.get(index)
     if (
         lane is not None and lane.next_expiry <= step.now.wall_s
@@ -52,7 +52,7 @@ def expire_at(step: Step, queue: Queue, index: int, counter: int) -> None:
 
 
 def expire_some(step: Step, queue: Queue, index: int, count_max: int) -> int:
-    """Take out of a lane what was not received in time, up to so many messages; returns how many
+    """End at most ``count_max`` messages of a lane that were not received in time; return how many
     these are."""
     build, total = ChangeBuilder(step), 0
     if queue.sub:

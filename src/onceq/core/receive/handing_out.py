@@ -1,4 +1,4 @@
-"""What is known of messages that are handed out, besides their packets: read from the tables."""
+"""What the tables know of messages that are handed out, beside their packets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from onceq.model.run import LENGTH_TYPE, Extent
 
 
 def handed(queue: AnyQueue, places: list[Place]) -> Handed:
-    """Where the packets of some places lie, and what is known beside them. For one message it takes
-    2.5 us instead of 5.0."""
+    """Return where the packets of some places are, and what is known beside them. For one message
+    it takes 2.5 us instead of 5.0."""
     if len(places) != 1 or places[0][2] != 1:
         return _handed_runs(queue, places)
     ((index, counter, _),) = places
@@ -34,7 +34,7 @@ def handed(queue: AnyQueue, places: list[Place]) -> Handed:
 
 
 def _handed_runs(queue: AnyQueue, places: list[Place]) -> Handed:
-    """The same for several messages."""
+    """Return the same for several messages."""
     pieces: list[Piece] = []
     lengths, lookups = array(LENGTH_TYPE), array("Q")
     arrived, aborts = array("I"), array("I")

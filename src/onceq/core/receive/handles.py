@@ -1,4 +1,4 @@
-"""Queues held open: what a name may be opened for, and who excludes whom (Q-41)."""
+"""Open queues: what a name may be opened for, and which handles exclude each other (Q-41)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CLOSED: Final = "the queue is not open, or was closed"
 
 
 def open_queue(step: Step, item: OpenQueue) -> None:
-    """Check that a queue may be used so, and hold it."""
+    """Check that a queue may be opened in this way, and hold it."""
     by = step.known_by(item.owner)
     check_share(step, by, Thing.HANDLES, step.readers.handles_by)
     if item.access is Access.SEND:
@@ -85,8 +85,8 @@ def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
 
 
 def _check_sharing(step: Step, queue: Queue, access: Access, share: Share) -> None:
-    """The table of Q-41, for the one that comes later."""
-    # Whoever denies nothing is excluded only by those who do.
+    """Apply the table of Q-41 to the handle that comes later."""
+    # A handle that denies nothing is excluded only by those that do.
     for held in (queue.handles if share is Share.DENY_RECEIVE else queue.denying).values():
         if held.access in (Access.SEND, Access.MOVE):
             continue
@@ -105,7 +105,7 @@ def _check_sharing(step: Step, queue: Queue, access: Access, share: Share) -> No
 
 
 def _denied(step: Step, queue: Queue, held: Handle) -> SharingViolation:
-    """Somebody has a queue alone. Only those hear it who have a right there."""
+    """Return the error that a queue is held alone; only callers with a right there get it."""
     return SharingViolation(
         f"queue {queue.properties.name} is open elsewhere, which denies receiving"
         f"{_holder(step, held)}"
@@ -113,7 +113,7 @@ def _denied(step: Step, queue: Queue, held: Handle) -> SharingViolation:
 
 
 def _holder(step: Step, held: Handle) -> str:
-    """Who it is, as the queue manager knows it, and what he says of himself."""
+    """Return the holder as the queue manager knows it, and the note that it gave."""
     actor = step.actors.get(held.owner)
     names = [str(actor)] if actor is not None else []
     names += [held.who] if held.who else []
@@ -123,7 +123,7 @@ def _holder(step: Step, held: Handle) -> str:
 
 
 def check_receive(step: Step, queue: Queue, item: Receive) -> None:
-    """Whether this receive may go on beside the handles that others hold."""
+    """Check that other owners' handles allow this receive."""
     if item.handle:
         held = step.readers.handles.get(item.handle)
         if held is None or held.owner != item.owner or held.queue != queue.number:
@@ -140,21 +140,21 @@ def check_receive(step: Step, queue: Queue, item: Receive) -> None:
 
 
 def check_alive(step: Step, item: Receive) -> None:
-    """A handle to a queue that was deleted can only be closed (Q-37)."""
+    """Refuse a handle to a deleted queue, which can only be closed (Q-37)."""
     held = step.readers.handles.get(item.handle)
     if held is not None and held.owner == item.owner and held.deleted:
         raise QueueDeleted(f"{item.queue} was deleted; close it, and open it again if it is there")
 
 
 def close_queue(step: Step, item: CloseQueue) -> None:
-    """Give a handle back."""
+    """Close a handle."""
     handle_of(step, item.owner, item.handle)
     close_handle(step, item.handle)
     step.answer(item.owner, item.request, None)
 
 
 def handle_of(step: Step, owner: int, number: int) -> Handle:
-    """A handle of an owner; raises InvalidHandle if he has none of that number (any more)."""
+    """Return a handle of an owner; raises InvalidHandle if it has none of that number now."""
     held = step.readers.handles.get(number)
     if held is None or held.owner != owner:
         raise InvalidHandle(_CLOSED)
@@ -162,7 +162,7 @@ def handle_of(step: Step, owner: int, number: int) -> Handle:
 
 
 def renew(step: Step, item: RenewHold) -> None:
-    """An owner says that he is still there: his hold ends so much later."""
+    """Extend the hold of an owner that is still there."""
     held = handle_of(step, item.owner, item.handle)
     if held.share is not Share.DENY_RECEIVE:
         raise UnsupportedAccessMode("a handle that keeps nobody from receiving has no lease")
@@ -171,10 +171,10 @@ def renew(step: Step, item: RenewHold) -> None:
 
 
 def end_overdue(step: Step, queue: Queue) -> None:
-    """Somebody wants a queue: a hold that its owner has not renewed in time is over.
+    """End a hold that its owner has not renewed in time, when another one wants the queue.
 
-    It ends when it is in the way, and not before: an owner who was slow, and whom nobody has
-    replaced, goes on with it.
+    It ends only when it is in the way: a slow owner whose queue no other one wants continues with
+    it.
     """
     now_us = step.now.mono_us
     for number, held in list(queue.denying.items()):
@@ -187,8 +187,8 @@ def end_overdue(step: Step, queue: Queue) -> None:
 
 
 def release(step: Step, name: str) -> int:
-    """End all holds of a queue, of which those who have them learn at their next receive; returns
-    how many there were. Raises QueueNotFound."""
+    """End all holds of a queue, which their owners learn at their next receive; return how many
+    there were. Raises QueueNotFound."""
     queue = find_queue(step, name)
     held = list(queue.denying.items())
     for number, handle in held:
@@ -201,7 +201,7 @@ def release(step: Step, name: str) -> int:
 
 
 def check_sharing(step: Step, queue: Queue, owner: int) -> None:
-    """Whether an owner may take messages without a handle: nobody else denies it."""
+    """Check that an owner may take messages without a handle: no other owner denies it."""
     if queue.denying:
         end_overdue(step, queue)
     for held in queue.denying.values():
@@ -210,7 +210,7 @@ def check_sharing(step: Step, queue: Queue, owner: int) -> None:
 
 
 def close_handle(step: Step, number: int) -> None:
-    """Give up a handle; receives that wait through it end (RCV-4)."""
+    """Close a handle, and end receives that wait through it (RCV-4)."""
     handle = step.readers.closed(number)
     queue = step.state.all_queues.get(handle.queue)
     if isinstance(queue, Queue):
@@ -224,7 +224,7 @@ def close_handle(step: Step, number: int) -> None:
 
 
 def forget_reader(step: Step, owner: int) -> None:
-    """A client is lost: its waits end, and its handles are closed."""
+    """End the waits of a lost client, and close its handles."""
     waits = list(step.readers.of.get(owner, ()))
     for key in waits:
         step.readers.leave(key)
@@ -235,7 +235,7 @@ def forget_reader(step: Step, owner: int) -> None:
 
 
 def end_waits(step: Step, queue: Queue) -> None:
-    """A queue is deleted: receives that wait at it end, and its handles say so (Q-37)."""
+    """End receives that wait at a deleted queue, and mark its handles (Q-37)."""
     for handle in queue.handles.values():
         handle.deleted = True
     for key, receive in list(queue.waiting.items()):

@@ -1,7 +1,7 @@
-"""Finding single messages by their place: the first, the last, the one before or behind another.
+"""Finding single messages by their position: first, last, before or behind another one.
 
-A lookup identifier is a place in a queue, and places are ordered (RCV-8). Locked messages are
-passed over, but for those whose transaction lets others peek at them (RCV-9).
+A lookup identifier is a position in a queue, and positions are ordered (RCV-8). Locked messages are
+passed over, except those whose transaction lets others peek at them (RCV-9).
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ Place = tuple[int, int, int]
 
 
 def ordered(queue: AnyQueue) -> list[tuple[int, Positions]]:
-    """Lanes in the order of their lookup identifiers."""
+    """Return the lanes in the order of their lookup identifiers."""
     if len(queue.lanes) == 1:
         return list(queue.lanes.items())
     return sorted(queue.lanes.items(), key=lambda pair: lookup_id(pair[0], 0))
 
 
 def visible(queue: AnyQueue, *, peek: bool) -> set[tuple[int, int]]:
-    """Lane and counter of what is locked, and can be peeked at all the same."""
+    """Return lane and counter of what is locked and may still be peeked at."""
     return queue.shown if peek and isinstance(queue, Queue) else set()
 
 
 def find(queue: AnyQueue, seek: Seek, lookup: int, *, peek: bool) -> Place | None:
-    """The message that is meant from a lookup identifier on, which need not be there any more."""
+    """Return the message meant by a lookup identifier, which need not be there any more."""
     if seek is Seek.FIRST:
         return behind(queue, -1, peek=peek)
     if seek is Seek.LAST:
@@ -38,7 +38,7 @@ def find(queue: AnyQueue, seek: Seek, lookup: int, *, peek: bool) -> Place | Non
 
 
 def behind(queue: AnyQueue, lookup: int, *, peek: bool) -> Place | None:
-    """The first message with a larger lookup identifier."""
+    """Return the first message with a larger lookup identifier."""
     found: list[int] = [
         at
         for lane, counter in visible(queue, peek=peek)
@@ -57,7 +57,7 @@ def behind(queue: AnyQueue, lookup: int, *, peek: bool) -> Place | None:
 
 
 def before(queue: AnyQueue, lookup: int, *, peek: bool) -> Place | None:
-    """The last message with a smaller lookup identifier."""
+    """Return the last message with a smaller lookup identifier."""
     found: list[int] = [
         at
         for lane, counter in visible(queue, peek=peek)
@@ -74,7 +74,7 @@ def before(queue: AnyQueue, lookup: int, *, peek: bool) -> Place | None:
 
 
 def with_shown(queue: Queue, places: list[Place], *, after: int, count_max: int) -> list[Place]:
-    """Places of a peek, and among them what is locked and may be peeked at."""
+    """Return the places of a peek, including what is locked and may be peeked at."""
     last = lookup_id(places[-1][0], sum(places[-1][1:]) - 1) if places else 1 << 64
     full = sum(count for _, _, count in places) >= count_max
     merged = list(places)

@@ -50,7 +50,7 @@ def move(step: Step, item: MoveMessage) -> None:
     if state != AVAILABLE and held is None:
         raise MessageLocked("another transaction holds that message")
     if item.transaction and tx is None:
-        step.units.find(*key, step.now)  # says why there is none
+        step.units.find(*key, step.now)  # raises why there is none
     check_taking(step, source, Why.NAMED, owner=item.owner, name=item.queue)
     if tx is None:
         change = Change(step.now.wall_s)
@@ -70,7 +70,7 @@ def move(step: Step, item: MoveMessage) -> None:
 
 
 def _source(step: Step, text: str, owner: int) -> Queue:
-    """Where a message is to be moved from; a subqueue that is not there holds no message."""
+    """Return the queue to move a message from; a missing subqueue holds no message."""
     try:
         return find_queue(step, text)
     except QueueNotFound:

@@ -1,17 +1,17 @@
-"""What becomes of a message whose receive is undone again and again (Q-36, case 123).
+"""Divert messages whose receive is undone again and again (Q-36, case 123).
 
-MSMQ never diverts a message by itself, and neither does a queue here unless its owner has said
-so (``poison_attempts``). Then a message that was given back that often moves to ``;retry`` for a
-while, as often as ``poison_retries`` says, and after that where ``poison_then`` says. The others
-keep their order. The count of moves, which a message keeps for life, tells how often it has
-been there and back.
+MSMQ never diverts a message by itself, and neither does a queue here unless its owner asks for it
+(``poison_attempts``). Then a message that was given back that often moves to ``;retry`` for a
+while, as often as ``poison_retries`` says, and after that to where ``poison_then`` says. The others
+keep their order. The count of moves, which a message keeps permanently, shows how often it has been
+there and back.
 
-What the policy has set aside (``move:``) is for people, and has no time to be received any more.
-One whose time is over in ``;retry`` does not end there: ``poison_then`` happens to it at once,
-unless that is ``reject``.
+What the policy has set aside (``move:``) is for people, and its time to be received does not count
+any more. A message whose time ends in ``;retry`` does not end there: ``poison_then`` happens to it
+at once, unless that is ``reject``.
 
-In a queue with a policy a message that was given back before is handed out alone, so that the
-others of a batch do not go down with it.
+In a queue with a policy, a message that was given back before is handed out alone, so that the
+others of a batch do not fail with it.
 
 Upholds: I11 (a diverted message ends once, or not at all), I17.
 """
@@ -41,13 +41,13 @@ from onceq.model.time import NEVER_S
 RETRY = "retry"
 """Subqueue in which messages wait for their next attempts."""
 SEEN: Final = 16
-"""Messages of each lane among which the one that is due first is looked for."""
+"""Messages of each lane among which the one that is due first is searched."""
 AT_WORK: Final = -1
-"""In place of a time: messages are being moved back."""
+"""Replaces a time: messages are being moved back."""
 
 
 def given_back(step: Step, back: Sequence[RangeChange]) -> None:
-    """A transaction was aborted, and these messages are in their places again."""
+    """Apply the policy to messages that an aborted transaction has put back in their places."""
     found: dict[int, list[Place]] = {}
     for held in back:
         queue = step.state.all_queues.get(held.queue)
@@ -60,7 +60,7 @@ def given_back(step: Step, back: Sequence[RangeChange]) -> None:
 
 
 def sift_all(step: Step) -> None:
-    """After a restart: a crash counts as an abort (SND-24), and waits go on."""
+    """Apply the policy after a restart: a crash counts as an abort (SND-24), and waits continue."""
     for queue in list(step.state.queues.values()):
         if queue.properties.poison_attempts:
             step.begin(_sift_queue(step, queue))
@@ -84,7 +84,7 @@ def _policy_set(step: Step, queue: Queue, waited: bool) -> Iterator[None]:
 
 
 def _sift_queue(step: Step, queue: Queue) -> Iterator[None]:
-    """Look at everything in a queue that was given back before, a portion in each step."""
+    """Check everything in a queue that was given back before, a portion in each step."""
     if not queue.properties.poison_attempts:
         return
     given = [(index, at, 1) for index, lane in queue.lanes.items() for at in lane.aborts]
@@ -97,12 +97,12 @@ def _sift_queue(step: Step, queue: Queue) -> Iterator[None]:
 
 
 def _there(step: Step, queue: Queue) -> bool:
-    """Whether a queue has not been deleted meanwhile."""
+    """Return whether a queue has not been deleted meanwhile."""
     return step.state.all_queues.get(queue.number) is queue
 
 
 def _sift(step: Step, queue: Queue, places: Sequence[Place]) -> None:
-    """Divert those of some places that have failed too often."""
+    """Divert the messages at these places that have failed too often."""
     attempts = queue.properties.poison_attempts
     worn = [
         (index, counter)
@@ -124,7 +124,7 @@ def _sift(step: Step, queue: Queue, places: Sequence[Place]) -> None:
 
 
 def _divert(build: ChangeBuilder, queue: Queue, index: int, counter: int) -> bool:
-    """Let the policy of a queue happen to a message; whether it could."""
+    """Apply the policy of a queue to a message; return whether that was possible."""
     rule = queue.properties
     # Each round is two moves: there and back.
     rounds = queue.lanes[index].moved.get(counter, (0, 0))[0] // 2
@@ -144,8 +144,8 @@ def _end(build: ChangeBuilder, queue: Queue, index: int, counter: int, *, kept: 
 
 
 def set_aside(build: ChangeBuilder, sub: Queue, index: int, first: int, count: int) -> bool:
-    """The time of messages is over. Those that wait for their next attempts are set aside by the
-    policy of their queue instead of ending; whether these are such."""
+    """Set aside expired messages that wait for their next attempts, by the policy of their queue,
+    instead of ending them; return whether these are such."""
     queue = sub.parent
     if queue is None or queue.subs.get(RETRY) is not sub or not waits(queue):
         return False
@@ -171,7 +171,7 @@ def _shift(
     try:
         to = of(build.step, queue.parent or queue, sub).number
     except InsufficientResources as error:
-        # It stays where it is. An abort, or a restart, does not fail for the lack of a subqueue.
+        # It does not move. An abort, or a restart, does not fail because a subqueue is missing.
         build.step.notice(
             "messages stay, though their delivery attempts are used up", queue.title,
             queue=queue.title, reason=error.text,
@@ -182,8 +182,8 @@ def _shift(
 
 
 def alone(queue: Queue, places: list[Place]) -> list[Place]:
-    """What a transaction is given of a queue with a policy: no message that was given back
-    before together with others."""
+    """Return what a transaction gets from a queue with a policy: a message that was given back
+    before comes alone."""
     found: list[Place] = []
     for index, first, count in places:
         lane = queue.lanes[index]
@@ -196,16 +196,16 @@ def alone(queue: Queue, places: list[Place]) -> list[Place]:
 
 
 def _given_back_among(lane: Positions, first: int, count: int) -> Iterable[int]:
-    """Those of a range that were given back before, in order. Either may be larger by far."""
+    """Yield those of a range that were given back before, in order. Either may be far larger."""
     if count < len(lane.aborts):
         return (at for at in range(first, first + count) if at in lane.aborts)
     return sorted(at for at in lane.aborts if first <= at < first + count)
 
 
 def holds_poison(sub: Queue) -> bool:
-    """Whether a subqueue is one to which messages are moved that were received in vain too often.
+    """Return whether a subqueue is one that takes messages whose receives failed too often.
 
-    The one that is used if none is named counts whatever the policy is now.
+    The default subqueue counts under any policy.
     """
     name = sub.sub.casefold()
     return bool(sub.sub) and name in (
@@ -221,7 +221,7 @@ def _due(lane: Positions, counter: int, after_s: int) -> int:
 
 
 def waits(queue: Queue) -> bool:
-    """Whether what is in ``;retry`` comes back by itself."""
+    """Return whether the messages in ``;retry`` come back by themselves."""
     return bool(queue.properties.poison_attempts and queue.properties.poison_retry_after)
 
 
@@ -230,7 +230,7 @@ def _set_timer(step: Step, queue: Queue) -> None:
     if sub is None or not len(sub) or not waits(queue):
         return
     after_s = queue.properties.poison_retry_after
-    # No more than are moved in one step: what is due first must be among these.
+    # No more than one step moves: the first one due must be among these.
     seen = _longest(sub, min(SEEN, ENDED_AT_ONCE))
     soonest = min((_due(lane, counter, after_s) for lane, _, counter in seen), default=None)
     if soonest is not None:
@@ -242,9 +242,10 @@ def _set_timer(step: Step, queue: Queue) -> None:
 
 
 def _longest(sub: Queue, count_max: int) -> Iterator[tuple[Positions, int, int]]:
-    """What has waited longest in a subqueue, of each lane so many: lane, its index, counter.
+    """Yield what has waited longest in a subqueue, at most a number of each lane: lane, its index,
+    counter.
 
-    What comes in stands last, so the first ones are due first. Where the clock was set back, those
+    New messages come last, so the first ones are due first. Where the clock was set back, those
     behind wait for them.
     """
     for index, lane in sub.lanes.items():
@@ -254,7 +255,7 @@ def _longest(sub: Queue, count_max: int) -> Iterator[tuple[Positions, int, int]]
 
 
 def on_timer(step: Step, whom: object) -> None:
-    """Messages may have waited long enough: they go back, behind what is in the queue."""
+    """Move messages that have waited long enough back, behind what is in the queue."""
     assert isinstance(whom, int)
     at_us = step.readers.retries.get(whom, 0)
     if at_us == AT_WORK or at_us > step.now.mono_us:

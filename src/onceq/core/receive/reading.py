@@ -1,11 +1,11 @@
-"""Readers that look at messages, write them elsewhere, and remove them when that is done.
+"""Readers that peek at messages, write them elsewhere, and remove them when that is done.
 
 ``TakeRead`` removes what was read and remembers who has read it, in one record: the commit's, or
-its own. A transaction that does so is no branch of an external one: what is promised to a
-coordinator does not say who has read.
+its own. A transaction that does so is no branch of an external one: a promise to a coordinator does
+not say who has read.
 
 Where copies are to be kept the journal must have room for them when they are taken; then the commit
-keeps them whatever came into the journal meanwhile, because a careful reader counts on them.
+keeps them, no matter what came into the journal meanwhile, because a careful reader relies on them.
 
 Upholds: I2, I16 (what is held is held until the outcome), I24.
 """
@@ -41,7 +41,7 @@ Place = tuple[int, int, int]
 
 
 def take(step: Step, item: TakeRead) -> None:
-    """Receive a range that was read, and remember by whom."""
+    """Receive a range that was read, and remember its reader."""
     queue = _source(step, item)
     places = range_places(queue, item.first, item.last)
     if item.keep:
@@ -77,7 +77,7 @@ def _source(step: Step, item: TakeRead) -> Queue:
 
 
 def _check_journal(step: Step, item: TakeRead, queue: Queue, places: list[Place]) -> None:
-    """Raises InvalidParameter if there is no journal, InsufficientResources if it is full."""
+    """Raise InvalidParameter if there is no journal, InsufficientResources if it is full."""
     journal = (queue.parent or queue).journal
     if journal is None:
         raise InvalidParameter(f"{item.queue} has no journal that could keep what was read")
@@ -91,7 +91,7 @@ def _check_journal(step: Step, item: TakeRead, queue: Queue, places: list[Place]
 
 
 def forget(step: Step, item: ForgetReader) -> None:
-    """An operator says that a reader may begin anew."""
+    """Forget a reader for an operator, so that it may start again."""
     queue = find_queue(step, item.queue)
     if item.reader not in step.state.readings.of(queue.number):
         raise UsageError(f"no reader {item.reader!r} of {item.queue} is remembered")

@@ -1,11 +1,11 @@
-"""Taking messages out of queues, looking at them, and waiting for them.
+"""Receive messages from queues, peek at them, and wait for them.
 
-A receive inside a transaction locks what it hands out: nobody else sees it until the outcome
-(I16). The lock stands in the log, lazily, only so that a crash counts as an abort (SND-24); what
-is handed out does not rest on it. A receive outside a transaction removes at once, and is
-answered when the removal is durable (RCV-14).
+A receive inside a transaction locks what it hands out: no other reader sees it until the outcome
+(I16). The lock is in the log, lazily, only so that a crash counts as an abort (SND-24); handing out
+does not depend on it. A receive outside a transaction removes at once, and is answered when the
+removal is durable (RCV-14).
 
-Waiting readers are served in the order in which they came; a message goes to those that only look
+Waiting readers are served in the order in which they came; a message goes to those that only peek
 and then to the first that takes it (RCV-3).
 
 Upholds: I3, I4 (at most one committed receive), I15 (never after its time), I16, I18.
@@ -59,9 +59,9 @@ from onceq.model.shares import Thing
 from onceq.model.time import FOR_EVER_US
 
 PUT_OFF_US: Final = 1_000
-"""How often a receive that was put off is looked at."""
+"""How often a receive that was put off is tried again."""
 TIMERS_LOOKED_AT: Final = 1_024
-"""Timers among which those of receives that are over are not looked for yet."""
+"""Timers that may accumulate before those of finished receives are searched for."""
 
 
 def receive(step: Step, item: Receive) -> None:
@@ -85,7 +85,7 @@ def receive(step: Step, item: Receive) -> None:
     _check_room(step, item.owner)
     assert isinstance(queue, Queue)
     if queue.number not in step.state.all_queues:
-        # A subqueue that ``_absent`` made up: now that somebody waits at it, it has to be there.
+        # A subqueue that ``_absent`` made up: now that a receive waits at it, it must exist.
         made = subqueues.ensure(step, item.queue, item.owner)
         assert made is not None, "only a subqueue can be missing"
         queue = made
@@ -98,8 +98,7 @@ def _check_room(step: Step, owner: int) -> None:
 
 
 def _put_off(step: Step, item: Receive, queue: Queue) -> None:
-    """So much in a queue is over that it ends in several steps: a receive waits for that, if need
-    be longer than it was told to."""
+    """Put a receive off while expired messages end in several steps, even beyond its own time."""
     _check_room(step, item.owner)
     step.readers.wait(queue, item, step.known_by(item.owner))
     if item.wait_until_us > step.now.mono_us:
@@ -132,8 +131,8 @@ def _checked(step: Step, item: Receive) -> AnyQueue:
 
 
 def _absent(step: Step, item: Receive, error: QueueNotFound) -> Queue:
-    """What stands for a queue that is not there; ``error`` if nothing does. In a transaction that
-    is never one of another computer (RCV-11)."""
+    """Return the substitute for a missing queue; raise ``error`` if there is none. In a transaction
+    it is never a queue of another computer (RCV-11)."""
     (name,) = one_name(item.queue)
     if not is_local(step, name):
         if item.transaction:
@@ -144,13 +143,13 @@ def _absent(step: Step, item: Receive, error: QueueNotFound) -> Queue:
         raise error
     if not name.subqueue:
         raise error
-    # A subqueue that is not there is empty (Q-30); it is made if anybody waits at it.
+    # A subqueue that does not exist is empty (Q-30); it is made if a receive waits at it.
     parent = subqueues.parent_of(step, name)
     return Queue(0, step.state.space, parent.properties, parent=parent, sub=name.subqueue)
 
 
 def foresee(step: Step, item: Receive) -> tuple[Extent, ...]:
-    """Where the messages lie that a receive would get now; nothing happens to them."""
+    """Return where the messages are that a receive would get now; nothing happens to them."""
     try:
         queue = _checked(step, item)
     except OnceqError:
@@ -188,7 +187,7 @@ def _serve(step: Step, item: Receive, queue: AnyQueue) -> bool:
 
 
 def _choose(item: Receive, queue: AnyQueue) -> list[Place]:
-    """What a receive or peek without a cursor gets, in order."""
+    """Return what a receive or peek without a cursor gets, in order."""
     count_max = asked = min(max(item.count_max, 1), RECEIVE_MESSAGES_MAX)
     bytes_max = min(max(item.bytes_max, 1), RECEIVE_BYTES_MAX)
     places: list[Place] = []
@@ -206,7 +205,7 @@ def _choose(item: Receive, queue: AnyQueue) -> list[Place]:
             else:
                 start = after + 1
         taken = lane.take(count_max=count_max, bytes_max=bytes_max, start=start)
-        # ``take`` gives at least one message, however large: only the first of an answer may be.
+        # ``take`` returns at least one message of any size: only an answer's first may be large.
         if places and taken and lane.size(taken[0][0], 1) > bytes_max:
             break
         for first, count in taken:
@@ -216,8 +215,8 @@ def _choose(item: Receive, queue: AnyQueue) -> list[Place]:
                 bytes_max -= lane.size(first, count)
         if count_max <= 0 or (places and bytes_max <= 0):
             break
-        # What comes next here does not fit: nothing of a later lane may come before it (Q-22), and
-        # a reader that goes on behind the last would pass it over.
+        # The next message here does not fit: nothing of a later lane may come before it (Q-22), and
+        # a reader that continues behind the last one would miss it.
         if taken and lane.first(AVAILABLE, sum(taken[-1]), lane.next) < lane.next:
             break
     if isinstance(queue, Queue):
@@ -229,7 +228,7 @@ def _choose(item: Receive, queue: AnyQueue) -> list[Place]:
 
 
 def _hand_out(step: Step, item: Receive, queue: AnyQueue, places: list[Place]) -> None:
-    # Before they are taken out: the lanes do not know the places of removed messages.
+    # Before they are taken out: the lanes do not know the positions of removed messages.
     answer = handed(queue, places)
     answer.queue, answer.asked = queue.number, item
     if item.pick and item.peek:
@@ -249,7 +248,7 @@ def _hand_out(step: Step, item: Receive, queue: AnyQueue, places: list[Place]) -
 
 
 def _by_lookup(step: Step, item: Receive, queue: AnyQueue) -> None:
-    """The message that a lookup identifier leads to; never waits for one (RCV-8)."""
+    """Serve the message that a lookup identifier leads to; never wait for one (RCV-8)."""
     if item.seek is not Seek.CURRENT:
         if not item.lookup and item.seek in (Seek.NEXT, Seek.PREV):
             raise InvalidParameter("0 is no lookup identifier")
@@ -278,7 +277,7 @@ def _by_lookup(step: Step, item: Receive, queue: AnyQueue) -> None:
 
 
 def _sought(step: Step, item: Receive, queue: AnyQueue) -> None:
-    """The first or the last message, or the one before or behind a lookup identifier."""
+    """Serve the first or the last message, or the one before or behind a lookup identifier."""
     if paused(item, queue):
         raise nothing(item, queue)
     found = find_place(queue, item.seek, item.lookup, peek=item.peek)
@@ -297,7 +296,7 @@ def remove(step: Step, item: Remove, queue: Queue) -> None:
 
 
 def range_places(queue: Queue, first: int, last: int) -> list[Place]:
-    """What can be received between two lookup identifiers, both included."""
+    """Return what can be received between two lookup identifiers, both included."""
     places: list[Place] = []
     for index, lane in ordered(queue):
         base = lookup_id(index, 0)
@@ -313,9 +312,9 @@ def range_places(queue: Queue, first: int, last: int) -> list[Place]:
 def _wake_later(step: Step, item: Receive) -> None:
     """Set the timer of a receive that waits.
 
-    A receive that is answered leaves its timer in the heap until that time. Those that wait for
-    ever have none, and the others are looked through when there are many: else a reader that waits
-    an hour for each message of a busy queue would leave thousands a second.
+    A receive that is answered leaves its timer in the heap until that time. Those without a time
+    limit have none, and the others are cleared when there are many: else a reader that waits an
+    hour for each message of a busy queue would leave thousands a second.
     """
     if item.wait_until_us >= FOR_EVER_US:
         return
@@ -330,15 +329,15 @@ def _wake_later(step: Step, item: Receive) -> None:
 
 
 def serve_waiting(step: Step, queue: Queue) -> None:
-    """Give what has become available to those who wait for it: to those that look first."""
+    """Serve what has become available to waiting receives: first to those that peek."""
     if step.state.next_expiry <= step.now.wall_s and not expire(step, queue):
-        return  # comes again when nothing in it is over any more
+        return  # it is called again when no expired message is left
     for key, item in list(queue.looking.items()):
         if (queue.available or queue.shown) and _over(step, item, queue):
             step.readers.leave(key)
     if queue.properties.paused_since and not queue.sub:
-        return  # those who look have got it
-    # Each in its turn; those that only look, or look elsewhere, are passed over and stay.
+        return  # those that peek have got it
+    # Each in its turn; those that only peek, or wait elsewhere, are passed over and stay.
     passed = 0
     while queue.available:
         found = next(islice(queue.waiting.items(), passed, None), None)
@@ -352,7 +351,7 @@ def serve_waiting(step: Step, queue: Queue) -> None:
 
 
 def _over(step: Step, item: Receive, queue: Queue) -> bool:
-    """Give a receive that waits what there is for it; whether it is answered."""
+    """Serve a waiting receive with what there is; return whether it is answered."""
     try:
         if item.seek is not Seek.CURRENT and not item.cursor:
             _sought(step, item, queue)
@@ -364,7 +363,7 @@ def _over(step: Step, item: Receive, queue: Queue) -> bool:
 
 
 def timed_out(step: Step, key: tuple[int, int]) -> None:
-    """The time of a waiting receive is over."""
+    """Answer a waiting receive whose time is over."""
     item = step.readers.waiting.get(key)
     if item is None or item.wait_until_us > step.now.mono_us:
         return
@@ -391,6 +390,6 @@ def cancel(step: Step, item: CancelReceive) -> None:
 
 
 def _unused(step: Step, item: Receive) -> None:
-    """Nobody waits here any more: a subqueue may go."""
+    """Let an unused subqueue be removed, now that this wait is over."""
     if ";" in item.queue:
         step.emptied.update(dict.fromkeys(step.state.subqueues))

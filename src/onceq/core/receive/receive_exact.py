@@ -1,7 +1,7 @@
 """What a transaction does with messages beyond receiving them: exact claims, and rejections.
 
 A claim receives messages that were found by peeking: all of them or none. Their bytes are fetched
-afterwards, in pieces, so that a transaction of any size can be taken whole.
+afterwards, in pieces, so that a transaction of any size can be received whole.
 
 Upholds: I16 (only what is free can be claimed), I11 (a rejected message ends once).
 """
@@ -28,7 +28,7 @@ from onceq.model.requests import Claim, Fetch, Reject
 
 
 def held_by(tx: Transaction, queue: Queue, lookup: int) -> HeldRange | None:
-    """The receive of a transaction that holds a message, cut down to this one message."""
+    """Return the receive of a transaction that holds a message, cut down to this one message."""
     index, counter = place_of(lookup)
     for at in range(len(tx.receives) - 1, -1, -1):
         held = tx.receives[at]
@@ -41,7 +41,7 @@ def held_by(tx: Transaction, queue: Queue, lookup: int) -> HeldRange | None:
 
 
 def _cut(held: HeldRange, chosen: list[int]) -> list[HeldRange]:
-    """The same, with each chosen position apart; they rise and lie inside."""
+    """Return the same with each chosen position apart; positions rise and lie inside."""
     parts: list[HeldRange] = []
     at, end = held.first, held.first + held.count
     for counter in chosen:
@@ -84,7 +84,7 @@ def reject(step: Step, item: Reject) -> None:
         held.reason = MessageClass.NACK_RECEIVE_REJECTED
         held.keep = item.keep
     if item.why:
-        # At once: what is prepared keeps it, and what comes back after all says so, too.
+        # At once: a prepare keeps it, and a message that comes back after all shows it, too.
         places = [[held.queue, held.lane, held.first, held.count] for held in marked]
         step.setup(FailureTold(places, item.why), forced=False)
     step.answer(item.owner, item.request, None)
@@ -99,7 +99,7 @@ def claim(step: Step, item: Claim) -> None:
     reached = -1
     for first, last in item.ranges:
         index, counter = place_of(first)
-        # Ranges that overlap would lock a message twice; a record counts with 32 bits.
+        # Overlapping ranges would lock a message twice; a record counts with 32 bits.
         if not reached < first <= last or last - first >= 1 << 32 or place_of(last)[0] != index:
             raise InvalidParameter("ranges of lookup identifiers rise, each in one priority")
         reached = last
@@ -116,7 +116,7 @@ def claim(step: Step, item: Claim) -> None:
 
 
 def fetch(step: Step, item: Fetch) -> None:
-    """The bytes of what a transaction holds, as many as fit into one answer."""
+    """Answer the bytes of what a transaction holds, as many as fit into one answer."""
     queue = find_queue(step, item.queue)
     tx = step.units.find(item.owner, item.transaction, step.now)
     held = [m for m in tx.receives if m.queue == queue.number]

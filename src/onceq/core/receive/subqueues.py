@@ -1,10 +1,11 @@
 """Subqueues: parts of a queue into which messages come only by a move (Q-31).
 
-A subqueue is made when it is opened by somebody who may receive there, or first moved to. It goes
-when it is empty and nobody has it open, waits at it or is about to move something there. Everything
-else about it, its quota included, is its parent's. Moves are in ``core/receive/move_message.py``.
+A subqueue is made when an owner that may receive there opens it, or by the first move to it. It is
+removed when it is empty and no owner has it open, waits at it or is about to move a message there.
+Everything else about it, its quota included, is its parent's. ``core/receive/move_message.py`` has
+the moves.
 
-Upholds: I24 (none is kept empty), I28 (who may only look makes none).
+Upholds: I24 (none is kept empty), I28 (an owner that may only peek makes none).
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from onceq.model.shares import Thing
 
 
 def ensure(step: Step, text: str, owner: int) -> Queue | None:
-    """The subqueue of that name, made now if there is none; None if it names no subqueue.
+    """Return the subqueue of that name, made now if missing; None if it names no subqueue.
 
     Raises:
-        QueueNotFound: It is not there, and its owner may only look: who looks makes nothing.
+        QueueNotFound: It is missing, and its owner may only peek, which makes nothing.
     """
     if ";" not in text:
         return None
@@ -46,17 +47,17 @@ def ensure(step: Step, text: str, owner: int) -> Queue | None:
 
 
 def of(step: Step, parent: Queue, sub: str, owner: int | None = None) -> Queue:
-    """That subqueue of a queue, made now if there is none.
+    """Return that subqueue of a queue, made now if missing.
 
     Args:
-        owner: Who wants it; None: this manager itself, for whoever has made the queue.
+        owner: Who wants it; None: this manager itself, for the owner of the queue.
     """
     found = parent.subs.get(sub.casefold())
     return make(step, parent, sub, owner) if found is None else found
 
 
 def parent_of(step: Step, name: FormatName) -> Queue:
-    """The queue of a subqueue's name; raises QueueNotFound."""
+    """Return the queue of a subqueue's name; raises QueueNotFound."""
     return local_queue(step, replace(name, subqueue="", text=""))
 
 
@@ -79,7 +80,7 @@ def make(step: Step, parent: Queue, name: str, owner: int | None) -> Queue:
 
 
 def tidy(step: Step) -> None:
-    """Let empty subqueues go that nobody uses."""
+    """Remove empty subqueues that are not in use."""
     emptied = [step.state.subqueues.get(number) for number in step.emptied]
     step.emptied.clear()
     for queue in emptied:

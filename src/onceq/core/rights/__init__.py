@@ -1,1 +1,1 @@
-"""Whether whoever asks may have what he asks for: looked at before any rule of the core."""
+"""Whether an actor may have what its request asks for: checked before any rule of the core."""

@@ -1,16 +1,16 @@
 """Which rights each request needs, and where.
 
-The class of a request says it (``Request.needs``); here it is looked up where the request is about,
-and the rules stand of requests whose needs depend on the state. What is the owner's own (his
-transactions, handles, cursors) needs no right but to be there.
+The class of a request says it (``Request.needs``); here it is looked up for the request's queues,
+and the rules are kept of requests whose needs depend on the state. An owner's own things (its
+transactions, handles, cursors) need no right except to be present.
 
 A unit of work is judged when it is decided: by then everything that it has taken and will send must
-still be allowed. A promise (a prepared branch) is judged once, when it is made: who has made it
-decides it, whatever was taken away since. Another one needs the rights to do all of its work, and
-an operator needs none.
+still be allowed. A promise (a prepared branch) is judged once, when it is made: the actor that made
+it decides it, even if rights were taken away since. Another actor needs the rights to do all of its
+work, and an operator needs none.
 
 Where a send goes elsewhere, the name counts that the sender has used. Names of one place share an
-outgoing queue, which has the name that came first, perhaps from somebody else.
+outgoing queue, which has the name that came first, perhaps from another sender.
 
 Upholds: I28.
 """
@@ -40,11 +40,11 @@ from onceq.model.xid import Xid, agent_of, group_of, is_group_prefix
 
 
 class Demand(Record, frozen=True):
-    """One of these rights is needed at a queue, at all those of a pattern, or over the whole queue
-    manager (``MANAGER``).
+    """The need for one of these rights at a queue, at all those of a pattern, or over the whole
+    queue manager (``MANAGER``).
 
     Attributes:
-        said: How whoever asks has called the queue; "": by its name.
+        said: The name that the actor used for the queue; "": its own name.
         somewhere: At any queue at all.
     """
 
@@ -55,25 +55,24 @@ class Demand(Record, frozen=True):
 
 
 NAMED: Final = Demand(())
-"""Only that it is known who asks."""
+"""Only that the actor is known."""
 _OPERATE: Final = Demand((Right.OPERATE,))
 MONITOR: Final = Demand((Right.MONITOR,))
 _ADMINISTER: Final = Demand((Right.ADMINISTER,))
 _TAKES_PART: Final = Demand((Right.SEND, Right.RECEIVE, Right.JOURNAL), somewhere=True)
-"""For transactions of those without a name: something that can be done in one."""
+"""For transactions of actors without a name: something that can be done in one."""
 
 Demands = Iterable[Demand]
 
 
 def demands(step: Step, item: Request) -> Demands:
-    """What a request needs; raises OnceqError for a name that is none."""
+    """Return what a request needs; raises OnceqError for an invalid name."""
     found = TABLE.get(type(item))
     return _as_said(step, item, item.needs) if found is None else found(step, item)
 
 
 def _as_said(step: Step, item: Any, needs: Right | Needs) -> Demands:
-    """What a class says of its request; of what it leaves to a rule that is not there nothing is
-    allowed but to administrators."""
+    """Return what a class says of its request; without its rule only administrators may make it."""
     if needs is Needs.NOTHING:
         return ()
     if needs is Needs.NAME:
@@ -100,7 +99,7 @@ def _sent_to(place: Place) -> Demand:
 
 
 def _to_take(place: Place) -> Demand:
-    """For taking messages out, or ending them there."""
+    """Return the need for taking messages out, or ending them there."""
     if place.kind is PlaceKind.QUEUE:
         return Demand((Right.RECEIVE,), place.queue, place.said)
     if place.kind is PlaceKind.JOURNAL:
@@ -109,7 +108,7 @@ def _to_take(place: Place) -> Demand:
 
 
 def _to_see(place: Place, *, bodies: bool) -> Demand:
-    """For looking at messages."""
+    """Return the need for peeking at messages."""
     if place.kind is PlaceKind.QUEUE:
         return Demand((Right.PEEK_BODY if bodies else Right.PEEK,), place.queue, place.said)
     if place.kind is PlaceKind.JOURNAL:
@@ -118,7 +117,7 @@ def _to_see(place: Place, *, bodies: bool) -> Demand:
 
 
 def to_hold(place: Place) -> Demand:
-    """For being in the way of those who take messages there; operators may be."""
+    """Return the need for blocking receivers there, which operators may do."""
     needed = _to_take(place)
     if needed is _OPERATE:
         return needed
@@ -143,14 +142,14 @@ def _opens(step: Step, item: requests.OpenQueue) -> Demands:
 
 
 def _open_at(place: Place, access: Access, share: Share) -> Demand:
-    """For having a queue open. Who keeps others from receiving there is one of those who may."""
+    """Return the need for opening a queue; excluding receivers there needs the right to receive."""
     if access is Access.PEEK:
         return to_hold(place) if share is Share.DENY_RECEIVE else _to_see(place, bodies=False)
     return _to_take(place)
 
 
 def held(step: Step, handle: Handle) -> Demands:
-    """What a queue that is held open goes on needing; of several it is looked at with each send."""
+    """Return the continuing needs of an open queue; for several, each send is checked."""
     queue = step.state.all_queues.get(handle.queue)
     if queue is None:
         return ()
@@ -160,7 +159,7 @@ def held(step: Step, handle: Handle) -> Demands:
 
 
 def _moves(step: Step, item: requests.MoveMessage) -> Demands:
-    """Between a queue and its subqueues; where it goes is opened before, or is named."""
+    """Yield needs between a queue and its subqueues; the target is opened before, or is named."""
     yield from map(_to_take, places(step, item.queue))
     if item.to:
         yield from map(_to_take, places(step, item.to))
@@ -172,7 +171,7 @@ def _creates(step: Step, item: requests.CreateQueue) -> Demands:
 
 
 def _at(place: Place, right: Right) -> Demand:
-    """A right at a queue of this manager; what is none is the operator's matter."""
+    """Return a right at a queue of this manager; other places are the operator's matter."""
     return Demand((right,), place.queue, place.said) if place.kind is PlaceKind.QUEUE else _OPERATE
 
 
@@ -190,9 +189,9 @@ def sends(step: Step, items: Iterable[SendItem]) -> Iterator[Demand]:
 
 
 def _answered(step: Step, item: SendItem) -> Iterator[Demand]:
-    """Acknowledgments and dead letters are messages, too, and may have the body of this one. Who
-    names a queue for them needs what a send there needs: or the queue manager would write for him
-    where he may not."""
+    """Yield needs for acknowledgments and dead letters: they are messages, too, and may have the
+    body of this one. Naming a queue for them needs the right to send there: otherwise the queue
+    manager would write for the sender where that may not."""
     wanted = item.properties
     if wanted.admin_queue and wanted.acknowledge:
         yield from _to_send(step, wanted.admin_queue)
@@ -201,7 +200,7 @@ def _answered(step: Step, item: SendItem) -> Iterator[Demand]:
 
 
 def work_of(step: Step, tx: Transaction | None) -> Iterator[Demand]:
-    """What a unit of work needs: everything that it has taken, and everything that it will send."""
+    """Yield what a unit of work needs for everything that it has taken and will send."""
     if tx is None:
         return
     for batch in tx.sends:
@@ -215,12 +214,12 @@ def work_of(step: Step, tx: Transaction | None) -> Iterator[Demand]:
 def _batch(step: Step, batch: CheckedBatch) -> Iterator[Demand]:
     for target in batch.targets:
         yield _sent_to(place_sent_to(target.queue, target.said))
-    if batch.written is None:  # of a promised one its packets are left, and they were judged
+    if batch.written is None:  # a promised one has only its packets left, which were judged
         yield from _answered(step, batch.item)
 
 
 def _begins(step: Step, item: requests.Begin | requests.Commit) -> Demands:
-    """Everybody who has a name may open a transaction."""
+    """Allow every actor with a name to open a transaction."""
     actor = step.limited.get(item.owner)
     return (_TAKES_PART,) if actor is not None and actor.kind in UNPROVEN else ()
 
@@ -233,22 +232,23 @@ def _commits(step: Step, item: requests.Commit) -> Demands:
 
 
 def _starts(step: Step, item: requests.StartBranch) -> Demands:
-    """Who takes part in a branch can undo it, so he must be one who may decide it."""
+    """Require the right to decide a branch from an actor that takes part in it: it can undo it."""
     yield NAMED
     yield from to_decide(step, item.owner, step.units.branches.get(item.xid))
 
 
 def _ends_branch(step: Step, item: requests.EndBranch) -> Demands:
-    """A suspended branch is ended from anywhere, and may be said to have failed."""
+    """Yield the needs for ending a suspended branch, from any application and perhaps as failed."""
     yield NAMED
     yield from to_decide(step, item.owner, step.units.branches.get(item.xid))
 
 
 def to_decide(step: Step, owner: int, tx: Transaction | None) -> Demands:
-    """What an actor that decides a branch needs. Nothing, if it has promised it: others rely on it.
-    Else the rights to do its work. Where it has none, or decides for partners as well, no right
-    says what is at stake: then it must have promised it. So for one of a group that this manager
-    decides: it has no other coordinator than who commits the group."""
+    """Yield what an actor needs to decide a branch: nothing, if it has promised it, because others
+    rely on it; else the rights to do its work. Where the branch has no work, or decides for
+    partners as well, no right describes what is at stake: then the actor must have promised it. The
+    same holds for a branch of a group that this manager decides: its only coordinator is the actor
+    that commits the group."""
     if tx is None or (tx.branch and whose(step, tx) == step.known_by(owner)):
         return
     yield from work_of(step, tx)
@@ -259,27 +259,27 @@ def to_decide(step: Step, owner: int, tx: Transaction | None) -> Demands:
 
 
 def _is_grouped(step: Step, xid: Xid) -> bool:
-    """Whether a branch belongs to a group that is committed here."""
+    """Return whether a branch belongs to a group that is committed here."""
     return is_group_prefix(group_of(xid), step.identity.guid)
 
 
 def whose(step: Step, tx: Transaction) -> str:
-    """Who has promised a branch, or is at work in it; as ``Step.known_by`` says it."""
+    """Return the actor that has promised a branch, or is at work in it, as ``Step.known_by``."""
     return step.state.branches.numbered(tx.branch).by if tx.branch else step.known_by(tx.owner)
 
 
 def _to_use_rows(step: Step, owner: int, agent: str) -> Iterator[Demand]:
-    """For letting a database decide by its rows that others let decide. A promise adds to the rows
-    that must be there, so whoever has it committed without a row makes the database look as if it
-    had been set back; and so does who says that a note stands there, which does not."""
+    """Yield the needs for deciding by a database's rows that other actors use, too. A promise adds
+    to the rows that must be there, so an actor that has it committed without a row makes the
+    database look as if it had been restored; so does one that claims a note that is not there."""
     if agent and _whose_rows(step, agent) not in (None, step.known_by(owner)):
         name = f"{ROWS}{agent}"
         yield Demand((Right.SEND, Right.OPERATE), QueueName(name.casefold()), name)
 
 
 def _whose_rows(step: Step, agent: str) -> str | None:
-    """Whose the rows of a database are: of who has committed first by one of them, or of who is the
-    first that will; None: nobody's."""
+    """Return the owner of a database's rows: the actor that has first committed by one of them, or
+    the first that will; None: there is none."""
     known = step.state.branches.rows.owner(agent)
     if known is not None:
         return known
@@ -287,8 +287,8 @@ def _whose_rows(step: Step, agent: str) -> str | None:
 
 
 def _looks_for_rows(step: Step, item: requests.AskRows) -> Demands:
-    """Each look has effects: what is looked for counts as seen, and may be removed. To take a
-    database as it is ends the watch over it."""
+    """Yield the needs of a search for rows, which has effects: what is searched for counts as seen,
+    and may be removed. Accepting a database in its present state ends the watch over it."""
     yield NAMED
     if item.found != ROWS_ACCEPTED:
         yield from _to_use_rows(step, item.owner, item.agent)
@@ -305,7 +305,7 @@ def _promises(step: Step, item: requests.PrepareBranch | requests.Promise) -> De
 
 def _decides(step: Step, item: requests.CommitBranch | requests.RollbackBranch) -> Demands:
     if item.by_hand:
-        # An operator need not have the rights of those whose work it is.
+        # An operator need not have the rights of the actors whose work it is.
         yield _OPERATE
         return
     yield NAMED
@@ -317,8 +317,8 @@ def _decides(step: Step, item: requests.CommitBranch | requests.RollbackBranch) 
 
 
 def _tells(step: Step, item: requests.DecisionDone | requests.LeaveDecision) -> Demands:
-    """That a decision is carried out, or told no more, is said by who has decided: what is not on
-    record any more counts as aborted."""
+    """Yield the needs for marking a decision as carried out, or as released: only the actor that
+    has decided may, because a decision that is not on record any more counts as aborted."""
     yield NAMED
     made, teller = step.state.branches.decisions.get(item.gtrid), step.units.telling.get(item.gtrid)
     known = {made.by} if made is not None else set()
@@ -335,8 +335,9 @@ def _decides_group(step: Step, item: requests.CommitGroup) -> Demands:
 
 
 def _of_application(step: Step, item: requests.CommitGroup | requests.ForgetGroup) -> Demands:
-    """Versions that another one commits under the name would be taken for those of its owner; and
-    without those that are remembered, his last batch would be written twice."""
+    """Require the owner of an application's name: versions that another one commits under it would
+    be taken for the owner's; and if the remembered ones were forgotten, the owner's last batch
+    would be written twice."""
     yield NAMED
     known = step.state.groups.get(item.app)
     if known is not None and known.by != step.known_by(item.owner):
@@ -366,28 +367,28 @@ _OPEN_LOOKS: Final = frozenset(
     ("explain-name", "list", "lists", "copies", "branches", "decisions", "groups", "transactions",
      "queues", "jobs", "job")
 )  # fmt: skip
-"""What the directory says is for everybody who has a name; and what is not over of transactions,
-branches, groups, decisions and jobs, because whoever may end it has to find it after a crash: each
-sees what is his (``core/management/branch_views.py``, ``jobs.py``). Of queues each sees those that
-he may look at."""
+"""Requests for every actor with a name. They read the directory; and open transactions, branches,
+groups, decisions and jobs, because an actor that may end one has to find it after a crash: each
+sees its own (``core/management/branch_views.py``, ``jobs.py``). Of queues each sees those that it
+may look at."""
 
 
 def to_see_properties(place: Place) -> Demand:
-    """For looking at how a queue is made, and how much is in it."""
+    """Return the need for reading a queue's properties, and how much is in it."""
     if place.kind is PlaceKind.QUEUE:
         return Demand((Right.GET_PROPERTIES, Right.MONITOR), place.queue, place.said)
     return MONITOR
 
 
 def to_see_rights(queue: QueueName) -> Demand:
-    """For looking at who may do what at a queue; with ``MANAGER`` at all of them."""
+    """Return the need for reading the rights at a queue; with ``MANAGER`` at all of them."""
     return Demand((Right.GET_RIGHTS, Right.MONITOR), queue) if queue else MONITOR
 
 
 def _sets_rights(step: Step, item: requests.SetRights) -> Demands:
-    """Who may give rights gives what he has. Only administrators give what is about the whole
-    manager, what holds at others, and what lets in those who have proven nothing: they would come
-    in by the same door wherever the right is."""
+    """Yield the needs for granting rights: an actor that may grant can grant what it has. Only
+    administrators grant what concerns the whole manager, what holds at others, and what admits
+    unproven actors: they would come in by the same way, no matter where the right is."""
     rights, where = item.grant.rights, item.grant.pattern
     opens = not item.take and means_unproven(item.grant.who)
     if item.everywhere or rights & WHOLE or Right.CREATE in rights or opens:
@@ -399,14 +400,15 @@ def _sets_rights(step: Step, item: requests.SetRights) -> Demands:
 
 
 def _explains(step: Step, item: requests.ExplainRight) -> Demands:
-    """Everybody may ask about himself, also by his name."""
+    """Let every actor ask about itself, also by its name."""
     own = not item.who or item.who == str(step.actors.get(item.owner, ""))
     return (NAMED,) if own else (MONITOR,)
 
 
 def of_job(step: Step, order: Order, queues: Iterable[str]) -> Demands:
-    """What a job needs at its queues, and where it sends all messages to: what whoever has started
-    it would need to do the same by hand. Where messages go home, each send is judged."""
+    """Yield what a job needs at its queues, and at the destination of all messages: what the actor
+    that started it would need to do the same by hand. Where messages return, each send is
+    judged."""
     for name in queues:
         if order.action is JobAction.SEND_AS_NEW:
             yield from (_to_see(place, bodies=True) for place in places(step, name))
@@ -425,7 +427,7 @@ def _starts_job(step: Step, item: requests.StartJob) -> Demands:
 
 
 def _cancels_job(step: Step, item: requests.CancelJob) -> Demands:
-    """One's own, or as an operator."""
+    """Yield the needs for cancelling a job: one's own, or any as an operator."""
     yield NAMED
     job = step.state.jobs.get(item.number)
     if job is None or job.who != step.known_by(item.owner):
@@ -458,4 +460,4 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
     requests.StartBranch: _starts,
     requests.StartJob: _starts_job,
 }
-"""What a request needs whose class says ``Needs.STATE``."""
+"""The rules for requests whose class says ``Needs.STATE``."""

@@ -1,8 +1,8 @@
-"""Who asks, and whether he may have what he asks for: looked at before the rule for a request.
+"""Whether an actor may have what its request asks for: checked before the rule for the request.
 
-An owner of whom nothing was said is this process itself, which may do everything. What is refused
-has not happened. Whoever may not know whether a queue is there is told the same whether it is or
-not.
+An owner that was never introduced is this process itself, which may do everything. A refused
+request has no effect. An actor that may not know whether a queue exists gets the same answer
+whether it does or not.
 
 Upholds: I28.
 """
@@ -27,8 +27,8 @@ from onceq.model.rights import Actor, ActorKind, Right
 
 def judge(step: Step, actor: Actor, item: Request) -> None:
     """Refuse what an actor has no right to. A send that is refused so dooms its transaction, as any
-    other refusal does (S0); the end of one that may not end so is left to its rule, which undoes
-    it and says why.
+    other refusal does (S0); a forbidden end of a transaction is left to its rule, which undoes it
+    and reports the reason.
 
     Raises:
         AccessDenied: A right is missing; the text says which, and how it is granted.
@@ -49,13 +49,13 @@ def judge(step: Step, actor: Actor, item: Request) -> None:
 
 
 def _unit_of(step: Step, item: Request) -> Transaction | None:
-    """The unit of work in which something is sent, or which ends."""
+    """Return the unit of work in which something is sent, or which ends."""
     if isinstance(item, (Send, Commit)):
         return step.units.transactions.get((item.owner, item.transaction))
     if isinstance(item, (PrepareBranch, Promise)):
         at_work = step.units.transactions.get((item.owner, item.transaction))
         branch = step.units.branches.get(item.xid)
-        # Another one's is not doomed by somebody who may not even prepare it.
+        # An actor that may not even prepare another one's unit cannot doom it.
         own = branch is not None and whose(step, branch) == step.known_by(item.owner)
         return at_work or (branch if own else None)
     return None
@@ -77,7 +77,7 @@ def check(step: Step, actor: Actor, item: Request) -> None:
 
 
 def check_all(step: Step, actor: Actor, needed: Iterable[Demand]) -> None:
-    """Raises AccessDenied for the first of these that an actor does not have."""
+    """Raise AccessDenied for the first of these that an actor does not have."""
     for demand in needed:
         _require(step, actor, demand)
 
@@ -96,7 +96,7 @@ def _require(step: Step, actor: Actor, demand: Demand) -> None:
 
 
 def _place(demand: Demand) -> str:
-    """Where a right is missing, as a command names it."""
+    """Return the place where a right is missing, as a command names it."""
     if isinstance(demand.queue, QueuePattern):
         return f" {quote_word(str(demand.queue))}"
     called = demand.said or demand.queue
@@ -104,7 +104,7 @@ def _place(demand: Demand) -> str:
 
 
 def granted(step: Step, actor: Actor, demand: Demand) -> bool:
-    """Whether one of the rights that would do is there."""
+    """Return whether the actor has one of the sufficient rights."""
     policy = step.state.policy
     if demand.somewhere:
         return any(policy.allows_somewhere(actor, right) for right in demand.rights)
@@ -112,46 +112,46 @@ def granted(step: Step, actor: Actor, demand: Demand) -> bool:
 
 
 def may(step: Step, owner: int, needed: Iterable[Demand]) -> bool:
-    """Whether an owner has all that is needed."""
+    """Return whether an owner has all that is needed."""
     actor = step.limited.get(owner)
     return actor is None or all(granted(step, actor, one) for one in needed)
 
 
 def _nobody() -> AccessDenied:
-    """The same for whatever is asked: nothing is to be learnt from it."""
+    """Return the same error for every request of an unknown actor: it reveals nothing."""
     return AccessDenied("access denied: whoever asks has not said who he is, and has no right here")
 
 
 def may_deliver(step: Step, peer: Peer, source: bytes, queue: QueueName) -> bool:
-    """Whether messages of a manager that come on this session may enter a queue here.
+    """Return whether messages of a manager that come on this session may enter a queue here.
 
-    Who speaks on the session is proven, or is on this computer; that it passes on what another
-    manager has sent is looked at before (``passes_on``). Over HTTP the source is what the message
-    says, which proves nothing: who has posted it counts.
+    The session's manager is proven, or is on this computer; ``passes_on`` has checked before
+    whether it may bring another manager's messages. Over HTTP the message itself names its source,
+    which proves nothing: the actor that has posted it counts.
     """
     return step.state.policy.allows(sender_of(peer, source), Right.SEND, queue)
 
 
 def may_deliver_somewhere(step: Step, peer: Peer, source: bytes) -> bool:
-    """Whether messages of a manager that come on this session may enter any queue here."""
+    """Return whether messages of a manager on this session may enter any queue here."""
     return step.state.policy.allows_somewhere(sender_of(peer, source), Right.SEND)
 
 
 def may_post(policy: Policy, actor: Actor) -> bool:
-    """Whether an actor may send to any queue here, or have messages passed on."""
+    """Return whether an actor may send to any queue here, or have messages passed on."""
     if actor.free or policy.allows_somewhere(actor, Right.SEND):
         return True
     return policy.judge(actor, Right.FORWARD).allowed
 
 
 def sender_of(peer: Peer, source: bytes) -> Actor:
-    """Whose rights count for messages of a manager that come on a session."""
+    """Return the actor whose rights count for a manager's messages that come on a session."""
     own = peer.actor.free or peer.http or source == peer.peer
     return peer.actor if own else Actor(ActorKind.PEER, guid_text(source))
 
 
 def passes_on(step: Step, peer: Peer) -> str:
-    """Why a manager may not bring what others have sent, or what is for others; "" if it may."""
+    """Return why a manager may not bring others' messages, or messages for others; "" if it may."""
     if peer.actor.free:
         return ""
     judged = step.state.policy.judge(peer.actor, Right.FORWARD)

@@ -1,7 +1,7 @@
 """What the names in a request mean for rights: queues here with their names, and all others.
 
-Nothing is made here: no outgoing queue, no subqueue. A name that leads nowhere is a place, too, or
-one could learn by refusals which queues there are.
+Nothing is made here: no outgoing queue, no subqueue. A name that leads nowhere is a place, too;
+otherwise refusals would reveal which queues exist.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from onceq.model.sending import elements_of
 
 
 class PlaceKind(Enum):
-    """Of what kind a place is."""
+    """The kind of a place."""
 
     QUEUE = "queue"
     JOURNAL = "journal"
@@ -33,12 +33,12 @@ class PlaceKind(Enum):
 
 
 class Place(Record, frozen=True):
-    """Where something is to be done.
+    """The target of an operation, for rights.
 
     Attributes:
         queue: Name that rights are asked for at, case-folded: of a queue here its path
-            (``private$\\orders``), of a journal that of its queue, of any other the format name.
-        said: How whoever asks has called it; "": by that name.
+            (``private$\\orders``), of a journal its queue's, of any other the format name.
+        said: The name that the actor used; "": the same name.
     """
 
     queue: QueueName
@@ -47,7 +47,7 @@ class Place(Record, frozen=True):
 
 
 def place_of(queue: AnyQueue) -> Place:
-    """The place that a queue is."""
+    """Return the place of a queue."""
     if isinstance(queue, OutgoingQueue):
         return _elsewhere(queue.name)
     if not isinstance(queue, Queue):
@@ -62,8 +62,8 @@ def place_of(queue: AnyQueue) -> Place:
 
 
 def place_sent_to(queue: AnyQueue, said: FormatName) -> Place:
-    """The place that a send goes to. Elsewhere it is what the sender has called it: what else is
-    sent to the same place, and under which name, is no matter of its rights."""
+    """Return the place that a send goes to. Elsewhere it is the name that the sender used: other
+    sends to the same place, under other names, do not affect its rights."""
     return _elsewhere(said) if isinstance(queue, OutgoingQueue) else place_of(queue)
 
 
@@ -72,10 +72,10 @@ def _elsewhere(name: FormatName) -> Place:
 
 
 def places(step: Step, text: str, *, sending: bool = False) -> Iterator[Place]:
-    """The places that a name means, of a send those of each of its destinations.
+    """Yield the places that a name means; for a send one for each of its destinations.
 
     Raises:
-        OnceqError: It is no name, or it needs a directory that is not there.
+        OnceqError: The name is invalid, or it needs a directory that is not there.
     """
     for name in members(step, elements_of(text)) if sending else parse_any(text):
         yield _place(step, name)

@@ -1,4 +1,4 @@
-"""What may be sent: properties within their ranges, packets and transactions within limits.
+"""Limits on what may be sent: properties, packet sizes and transaction sizes.
 
 Upholds: I24.
 """
@@ -44,7 +44,7 @@ NUMBERS: Final = (
 
 
 def check(properties: Properties) -> None:
-    """Refuse properties that cannot be."""
+    """Refuse invalid properties."""
     if len(properties.label) > LABEL_CHARS_MAX:
         raise LabelTooLong(
             f"the label has {len(properties.label)} characters; at most {LABEL_CHARS_MAX} fit"
@@ -72,7 +72,7 @@ def check(properties: Properties) -> None:
 
 
 def check_batch(item: SendItem) -> None:
-    """Refuse a batch whose properties, or those of a message of it, cannot be."""
+    """Refuse a batch with invalid properties, its own or those of one of its messages."""
     if item.properties is not PLAIN:
         check(item.properties)
     if item.own is None:
@@ -91,11 +91,11 @@ def check_batch(item: SendItem) -> None:
 def checked_size(
     step: Step, item: SendItem, templates: tuple[Template, ...], tx: Transaction | None
 ) -> int:
-    """Bytes of all packets of the batch over all destinations, within every limit."""
+    """Return the bytes of all packets of the batch over all destinations, within every limit."""
     lengths = item.bodies.lengths
     count = len(lengths)
     if item.own is not None:
-        # What is not their own of a properties header is counted with the template's.
+        # The shared part of a properties header is counted with the template's.
         headers = item.own.lengths
         total = total_of(headers) + total_of(lengths) - count * PROPERTIES_HEADER
         largest = max(map(add, headers, lengths), default=PROPERTIES_HEADER) - PROPERTIES_HEADER

@@ -1,17 +1,17 @@
 """Packets that are written when a branch is prepared, and not once more when it is committed.
 
-What a commit decides about a message is its place: the counter in a queue here, the number in a
-stream elsewhere. A packet for a queue of this manager holds neither. So where a branch sends to
-such queues only, its packets are made by the prepare, with message numbers of their own, and stand
-in its record; the commit puts into the queues what lies there already (``Put.address``), and costs
-some bytes for each message instead of all of it. Numbers that a branch has taken and then does not
-use never come again, which breaks nothing: they say who a message is, not where it stands.
+A commit decides only the position of a message: the counter in a queue here, the number in a stream
+elsewhere. A packet for a queue of this manager holds neither. So if a branch sends only to such
+queues, the prepare makes its packets, with their own message numbers, and its record holds them;
+the commit puts into the queues what is there already (``Put.address``), and costs some bytes for
+each message instead of all of it. Numbers that a branch has taken and then does not use are never
+assigned again, which breaks nothing: they identify a message, and not its position.
 
-Packets in which something is looked up at the commit (for acknowledgments and traces) are made
-then, as those are that leave this manager; and so are large ones for several queues: the record of
-the prepare has their bodies once, and so has that of the commit, which is the one that stays.
+The commit makes packets for which it looks something up (for acknowledgments and traces), and those
+that leave this manager. It also makes large ones for several queues: the record of the prepare has
+their bodies once, and so has the record of the commit, which is the one that stays.
 
-Upholds: I2, I3 (nobody sees them before the commit), I7, I20 (a promise needs less to be kept).
+Upholds: I2, I3 (nothing is visible before the commit), I7, I20 (a promise needs less to be kept).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def store_packets(step: Step, tx: Transaction) -> tuple[list[StoredPackets], int
 
 
 def _independent(p: CheckedBatch) -> bool:
-    """Whether nothing of its packets has to wait for the commit, or is read by it."""
+    """Return whether its packets need nothing from the commit, which does not read them, either."""
     properties = p.item.properties
     if properties.acknowledge or properties.trace:
         return False
@@ -71,7 +71,7 @@ def _independent(p: CheckedBatch) -> bool:
 
 
 def _shared(p: CheckedBatch) -> bool:
-    """Whether a commit would write its bodies once for all its targets."""
+    """Return whether a commit would write its bodies once for all its targets."""
     made, bodies = p.templates[0], p.item.bodies
     count = len(bodies.lengths)
     around = len(made.head) - made.properties + len(made.tail)

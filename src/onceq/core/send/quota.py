@@ -1,7 +1,7 @@
-"""Quotas: of a queue, for good; of the whole manager, for now (Q-19).
+"""Quotas: a queue's refuses permanently, the whole manager's for now (Q-19).
 
-Messages of open transactions count, received and sent ones (Q-21): what a send was told is within
-the quota stays so until its commit.
+Messages of open transactions count, received and sent ones (Q-21): a send that was accepted as
+within the quota stays so until its commit.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from onceq.model.queue import QUOTA_UNLIMITED_KB
 
 
 def check_quota(step: Step, target: Target, size: int, *, transactional: bool) -> None:
-    """Refuse a send to a queue of this manager that has no room for it, or in a stream that has no
-    numbers for it: one that is always under way never begins anew (EOD-12)."""
+    """Refuse a send to a queue of this manager that has no room for it, or to a stream that has no
+    numbers left: a stream that is always under way never starts again (EOD-12)."""
     queue = target.queue
     if isinstance(queue, Queue):
         if queue.properties.quota_kb != QUOTA_UNLIMITED_KB and over_quota(step, queue, size):
@@ -33,12 +33,12 @@ def check_quota(step: Step, target: Target, size: int, *, transactional: bool) -
 
 
 def over_quota(step: Step, queue: Queue, size: int) -> bool:
-    """Whether a queue of this manager that has a quota has no room for so many more bytes."""
+    """Return whether a queue of this manager with a quota has no room for ``size`` more bytes."""
     return step.holding(queue) + size > queue.properties.quota_kb << 10
 
 
 def queue_full(step: Step, queue: Queue) -> None:
-    """Tell the operator that a queue is at its quota: what comes is refused for good (Q-19)."""
+    """Notify the operator that a queue is at its quota: it refuses messages permanently (Q-19)."""
     step.notice(
         "queue quota reached", queue.properties.name, queue=queue.properties.name,
         quota_kb=queue.properties.quota_kb, messages=len(queue),
@@ -46,8 +46,8 @@ def queue_full(step: Step, queue: Queue) -> None:
 
 
 def computer_full(step: Step) -> None:
-    """Tell the operator that all queues together are at their quota: what comes is refused for
-    now, and sent again by its sender (Q-19)."""
+    """Notify the operator that all queues together are at their quota: new messages are refused for
+    now, and their senders repeat them (Q-19)."""
     step.notice(
         "computer quota reached", held=step.state.space.total,
         computer_quota_bytes=step.settings.computer_quota_bytes,

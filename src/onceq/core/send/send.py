@@ -1,11 +1,11 @@
 """A send: checked, resolved to its destinations, and turned into packets when it takes effect.
 
 One batch to a multiple-element name becomes one run for each destination, all in one record, all or
-none (S0, S3). Packets are made once, here: for what was sent in a transaction at its
-commit, when its numbers are known, so that an aborted send uses up nothing (I3). What a prepared
-branch sends to queues of this manager is written before (``core/send/packets_at_prepare.py``).
+none (S0, S3). Packets are made once, here: for a transaction at its commit, when its numbers are
+known, so that an aborted send uses up nothing (I3). What a prepared branch sends to queues of this
+manager is written before (``core/send/packets_at_prepare.py``).
 
-Upholds: I2 (all or none), I3 (no phantom), I5 (commit order), I7 (numbers for ever).
+Upholds: I2 (all or none), I3 (no phantom), I5 (commit order), I7 (numbers are never reused).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _WRONG_KIND: Final = {
     True: MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE,
     False: MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE,
 }
-"""Why a queue does not take a message, by whether that was sent in a transaction."""
+"""Why a queue refuses a message, by whether that was sent in a transaction."""
 
 
 def prepare(
@@ -70,11 +70,11 @@ def prepare(
     """Check one batch and find its destinations; nothing is stored yet.
 
     Args:
-        tx: The transaction that it is added to; None: it is all that there is.
-        by: Who sends it (``Step.known_by``).
+        tx: The transaction that it is added to; None: the batch is all.
+        by: The sender (``Step.known_by``).
 
     Raises:
-        OnceqError: Whatever is wrong with it; the whole batch is refused.
+        OnceqError: Something is wrong with it; the whole batch is refused.
     """
     properties = item.properties
     if properties is not PLAIN or item.own is not None:
@@ -100,7 +100,7 @@ def prepare(
             properties = replace(properties, time_to_reach_queue=reach, time_to_be_received=receive)
             item = replace(item, properties=properties)
     sent_s = step.now.wall_s - item.age_s
-    # To look for PLAIN by its identity costs less than to add up its fields.
+    # To compare PLAIN by identity costs less than to add up its fields.
     key = (item.destination, sent_s, transactional, None if properties is PLAIN else properties)
     route = step.names.routes.get(key)
     if route is None:
@@ -128,7 +128,7 @@ def prepare(
 
 
 def _deadlines(settings: Settings, properties: Properties, sent_s: int) -> Deadlines:
-    """When messages are over: all lifetimes count from the call of send (CNF-19).
+    """Return when messages expire: all lifetimes count from the call of send (CNF-19).
 
     A time to reach the queue of 0 gives one attempt, which is over at the latest when the stream
     would be sent again (CNF-4).
@@ -154,8 +154,8 @@ def _deadline(sent_s: int, lifetime_s: int) -> int:
 
 
 def _route(step: Step, item: SendItem, sent_s: int, transactional: bool, by: str) -> Route:
-    """Destinations, the headers for each, and deadlines; those of one second serve all batches
-    with the same properties."""
+    """Return destinations, the headers for each, and deadlines; those of one second serve all
+    batches with the same properties."""
     destination, properties = item.destination, item.properties
     targets = destinations(step, destination, transactional=transactional, by=by)
     for target in targets:
@@ -199,13 +199,13 @@ def add_puts(
     """Turn sends into packets with their numbers, in order; ``transaction`` 0 means none.
 
     Args:
-        apart: They are a part of a transaction of which the rest is elsewhere: none of them is
-            marked as its first or its last, and nobody takes them for all of it (SND-10).
+        apart: They are a part of a transaction whose rest is elsewhere: none of them is marked as
+            its first or its last, so they are not taken for all of it (SND-10).
 
     Returns:
         The number of the first message, and how many there are.
     """
-    # A prepare writes the packets of all batches of a branch or of none: the first one tells.
+    # A prepare writes the packets of all batches of a branch or of none: the first one shows which.
     written = sends[0].written if sends else None
     count = 0
     for p in sends:
@@ -216,7 +216,7 @@ def add_puts(
         if apart:
             part.first, part.last, part.here = False, False, (0, 0)
         _add_put(build, part, transaction, acks)
-    # What has arrived here, or was refused, is acknowledged behind all puts (ACK-17).
+    # Acknowledge what has arrived here, or was refused, behind all puts (ACK-17).
     for packets, level, reason in acks:
         on_arrival(build, packets, level, reason)
     message = first
@@ -248,7 +248,7 @@ class DestinationBatch:
     here: tuple[int, int]
 
     def packets(self, transaction: int, stream: int = 0, first_number: int = 0) -> tuple[Run, int]:
-        """Its packets; of what is written already the lengths, and the log address.
+        """Return its packets; of written ones the lengths, and the log address.
 
         Args:
             transaction: Number of the sending transaction; 0: there is none.
@@ -268,7 +268,7 @@ class DestinationBatch:
     def fronts(
         self, rest_of: RestOf, transaction: int, stream: int = 0, first_number: int = 0
     ) -> Run:
-        """What its packets do not share with those of another target; and their lengths."""
+        """Return what its packets do not share with those of another target; and their lengths."""
         p, whole = self.prepared, self.prepared.whole
         assert whole is not None
         more = rest_of.front - rest_of.rest
@@ -281,12 +281,12 @@ class DestinationBatch:
 
 
 def in_order(sends: Sequence[CheckedBatch], message: int) -> list[DestinationBatch]:
-    """Each batch for each of its targets, all in the order in which they take effect.
+    """Return each batch for each of its targets, in the order in which they take effect.
 
     Args:
         message: Number of the first message of all.
     """
-    # One batch for one queue, which many transactions are: 0.3 us instead of 1.8.
+    # One batch for one queue, as in many transactions: 0.3 us instead of 1.8.
     if len(sends) == 1 and len(sends[0].targets) == 1:
         return [DestinationBatch(sends[0], 0, message, True, True, (message - 1, message))]
     order = [(p, index, target.queue.number) for p in sends for index, target in
@@ -306,7 +306,7 @@ def in_order(sends: Sequence[CheckedBatch], message: int) -> list[DestinationBat
 
 
 def _number(build: ChangeBuilder, outgoing: OutgoingQueue, counter: int) -> tuple[int, int]:
-    """Stream and number of the message that gets ``counter`` (EOD-4, EOD-12)."""
+    """Return stream and number of the message that gets ``counter`` (EOD-4, EOD-12)."""
     known = build.streams.get(outgoing.number)
     if known is None:
         if outgoing.given(build.step.state.stamp):
@@ -322,7 +322,7 @@ def _add_put(
     build: ChangeBuilder, part: DestinationBatch, transaction: int,
     acks: list[tuple[Run, int, int]],
 ) -> None:  # fmt: skip
-    """Put one batch into the change for one of its targets; what is to be acknowledged is added to
+    """Put one batch into the change for one of its targets; add what is to be acknowledged to
     ``acks``."""
     p, message = part.prepared, part.message
     target, properties = p.targets[part.index], p.item.properties
@@ -351,7 +351,7 @@ def _add_put(
     counter = build.next_counter(queue, lane)
     if isinstance(queue, OutgoingQueue) and transactional:
         stream, number = _number(build, queue, counter)
-    # These are told of with their packets at hand.
+    # Their packets are at hand for the reports.
     told = isinstance(queue, Queue) and bool(
         properties.acknowledge
         or (properties.journal and FATES[Side.BOTH, transactional, Ending.ARRIVED].journal)
@@ -373,8 +373,8 @@ def _add_put(
 
 
 def _rest_of(build: ChangeBuilder, part: DestinationBatch) -> RestOf | None:
-    """How the packets of a batch for one target share their rests with those for another one, if
-    they do: its body is written once, however many destinations it has."""
+    """Return how a batch's packets for one target share their rests with those for another one, if
+    they do: the body is written once for any number of destinations."""
     p, puts = part.prepared, build.change.puts
     if p.whole is None or p.whole_at >= len(puts) or puts[p.whole_at] is not p.whole:
         return None
@@ -386,8 +386,8 @@ def _rest_of(build: ChangeBuilder, part: DestinationBatch) -> RestOf | None:
 
 
 def worth_sharing(size: int, count: int) -> bool:
-    """Whether the rests of that many packets, of that many bytes in all, are written once for all
-    destinations."""
+    """Return whether the rests of ``count`` packets, ``size`` bytes in all, are written once for
+    all destinations."""
     return size >= REST_BYTES_MIN * count
 
 
@@ -395,8 +395,8 @@ def _end_here(
     build: ChangeBuilder, part: DestinationBatch, properties: Properties, packets: Run,
     transaction: int, acks: list[tuple[Run, int, int]], address: int = 0, reason: int = 0,
 ) -> None:  # fmt: skip
-    """Messages enter a queue of this manager, or cannot (for a reason): keep and tell what is due,
-    as if they had come from elsewhere (Q-4, X-1)."""
+    """Enter messages into a queue of this manager, or refuse them (for a reason): keep and report
+    what is due, as if they had come from elsewhere (Q-4, X-1)."""
     ending = Ending.REFUSED if reason else Ending.ARRIVED
     if reason == MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE:
         ending = Ending.REFUSED_BY_KIND
@@ -418,13 +418,13 @@ def prepared_all(
     """Prepare several batches, all or none; on an error everything is as before.
 
     Args:
-        by: Who sends them (``Step.known_by``).
+        by: The sender (``Step.known_by``).
 
-    What they need in queues of this manager is promised until ``step.promise`` takes it back.
+    Their room in queues of this manager is promised until ``step.promise`` takes it back.
 
-    A send that is refused because of the state of things (a quota, the disk, a directory that
-    cannot be read) dooms its transaction: whoever does not look at the answer must not commit the
-    rest (S0, FN-15). One that is wrong in itself adds nothing, and the transaction goes on.
+    A send that is refused because of the state (a quota, the disk, a directory that cannot be read)
+    dooms its transaction: a client that ignores the answer must not commit the rest (S0, FN-15).
+    One that is wrong in itself adds nothing, and the transaction continues.
     """
     if tx is not None and tx.doomed is not None:
         raise tx.doomed

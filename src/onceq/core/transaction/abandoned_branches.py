@@ -1,14 +1,14 @@
-"""Prepared branches that this very manager has to decide, and that nobody asks it to decide.
+"""Prepared branches that this very manager has to decide, and that it is never asked to decide.
 
 Their coordinator prepares branches here and dies, or abandons an attempt, before it asks for the
-commit. No other recovery will ever come: the manager that would be asked is this one, and it has no
-decision. So after a while they are undone (presumed abort). Whoever asks for the commit later hears
-that the branch is not there.
+commit. No other recovery will ever come: the manager to ask is this one, and it has no decision. So
+after a while they are undone (presumed abort). A later request for the commit gets the answer that
+the branch is not there.
 
-The time is counted while this manager runs, and anew after a restart: a wall clock that is set
-would take promises for old ones.
+The time is counted while this manager runs, and starts again after a restart: a wall clock that is
+set could make promises look old.
 
-Branches that another manager, or any foreign coordinator, decides stay for ever (XTX-4).
+Branches that another manager, or any foreign coordinator, decides stay permanently (XTX-4).
 
 Upholds: I20, I21 (only where there is no decision, and none can come), I24.
 """
@@ -24,11 +24,11 @@ from onceq.model.time import SECOND_US
 from onceq.model.xid import decider_of
 
 LOOKS = 8
-"""Times that all are looked at in the span that is allowed."""
+"""Checks of all such branches within the allowed time."""
 
 
 def watch(step: Step, tx: Transaction) -> None:
-    """A branch is prepared: see to it that it does not wait for ever, if it is ours to decide."""
+    """Limit the wait of a newly prepared branch, if this manager decides it."""
     set_already = Timer.UNDECIDED in step.watching
     if set_already or not step.settings.undecided_s or not _ours(step, tx):
         return
@@ -44,7 +44,7 @@ def _ours(step: Step, tx: Transaction) -> bool:
 
 
 def on_timer(step: Step, nobody: object) -> None:
-    """Undo those that were prepared too long ago, and that nothing decides."""
+    """Undo branches that were prepared too long ago and that have no decision."""
     step.watching.discard(Timer.UNDECIDED)
     if not step.settings.undecided_s:
         return  # switched off meanwhile

@@ -1,36 +1,37 @@
-"""Many prepared branches committed as one, and each version of an application once.
+"""Commit many prepared branches as one, and each version of an application once.
 
 A job with many tasks prepares a branch in each, and more than one where a task sends much; its
 driver then commits them together. The decision is one record: the application, the version, and the
-numbers of the branches in their order. It comes first; the changes that make the branches happen
+numbers of the branches in their order. It comes first; the changes that carry the branches out
 follow it in the same decision, so a log that is cut between them still says what is to be done, and
-``finish`` does it before anybody is answered. The version is remembered: whoever asks for it
-again, because an answer was lost or a batch is repeated after a crash, sends nothing twice.
+``finish`` does it before any request is answered. The version is remembered: a driver that commits
+it again, because an answer was lost or a batch is repeated after a crash, sends nothing twice.
 
-Attempts that failed, or ran beside the one that counts, leave prepared branches that nobody lists.
-All attempts at a batch share a prefix, so these are found and rolled back with it; an attempt that
-prepares even later goes with the next version, or by time
+Attempts that failed, or ran beside the one that counts, leave prepared branches that no commit
+lists. All attempts at a batch share a prefix, so these are found and rolled back with it; an
+attempt that prepares even later goes with the next version, or by time
 (``core/transaction/abandoned_branches.py``).
 
-A group may have parts at other managers: branches there that are called as this one's, so that they
-wait for what it decides. Each attempt that has such has prepared an *anchor* here before, a branch
-with nothing in it. The record that commits the anchor is the decision, and is told to whoever asks
-until all parts are carried out; where the anchor is gone, by an abort or by time, and nothing was
-decided, nothing ever will be (presumed abort).
+A group may have parts at other managers: branches there that are named like this one's, so that
+they wait for its decision. Each attempt that has such parts has prepared an *anchor* here before, a
+branch with nothing in it. The record that commits the anchor is the decision, and answers
+questions until all parts are carried out; where the anchor is gone, by an abort or by time, and no
+decision was made, none ever will be (presumed abort).
 
-The prefix follows from names, which others can guess. What somebody prepares under the prefix of
-another's batch is none of it: each commit and each roll-back undoes what the same one has prepared,
-and passes over the rest, which goes by time; so nobody keeps a batch from being committed, and
-nobody undoes one. An attempt has an identifier that this manager makes for one application, and
-nobody else begins a branch under it, also when it is over: parts elsewhere may still wait for what
-is decided about it. The name, with the versions under it, is of who has committed first, and others
-are refused. Each could have had versions of his own under the same name instead; but then an
-application that goes on under another account or token would find no version, and write its last
-batch twice. Refused, it hears why, and an operator, or the owner, forgets the name. Whoever runs
-the manager is not kept apart: what he commits or gives up, he does for all.
+The prefix follows from names, which others can guess. A branch prepared under the prefix of another
+owner's batch is no part of it: each commit and each roll-back undoes what its own owner has
+prepared, and passes over the rest, which goes by time; so no other owner can prevent a commit of a
+batch, or undo one. An attempt has an identifier that this manager makes for one application, and no
+other owner can begin a branch under it, even when it is over: parts elsewhere may still wait for
+its decision. The name, with the versions under it, belongs to the owner that committed first, and
+others are refused. Each could have had its own versions under the same name instead; but then an
+application that continues under another account or token would find no version, and write its last
+batch twice. A refused application gets the reason, and an operator, or the owner, forgets the name.
+An operator of the manager is not kept apart: what it commits or gives up, it does for all.
 
 Two writes under one name and version are no repetition. What an application says of destination and
-content is remembered with the version, and what differs is refused instead of being taken for done.
+content is remembered with the version, and a different one is refused instead of being taken for
+done.
 
 Upholds: I2 and I21 (one record decides for all branches), I4 (a version takes effect once), I5
 (branches take effect in the order of the list), I20, I24.
@@ -63,7 +64,7 @@ from onceq.model.xid import Xid, anchored, attempt_of, group_of, is_group_prefix
 
 
 def begin(step: Step, item: BeginAttempt) -> None:
-    """Make the identifier of an attempt for the one that asks."""
+    """Make the identifier of an attempt for an application."""
     _check(step, item.prefix, ())
     made = attempt_of(item.prefix, item.drawn, step.known_by(item.owner), step.units.key)
     step.answer(item.owner, item.request, made)
@@ -110,15 +111,15 @@ def commit(step: Step, item: CommitGroup) -> None:
 
 
 def finish(step: Step) -> None:
-    """After a restart: what the last group record has decided, and no change has done yet."""
+    """Carry out, after a restart, what the last group record has decided and no change has done."""
     by_number = {tx.branch: tx for tx in step.units.branches.values()}
     for number in list(step.state.groups.pending):
         carry_out(step, by_number[number])
 
 
 def rollback(step: Step, item: RollbackGroup) -> None:
-    """Give a batch up: its prepared branches are undone, whichever attempt has made them; finally:
-    also what the same one is still to prepare of it."""
+    """Give a batch up permanently: undo the owner's prepared branches of all attempts, and those
+    that the owner is still to prepare."""
     _check(step, item.prefix, ())
     if item.final:
         over = GroupOver(item.prefix, step.known_by(item.owner))
@@ -128,7 +129,7 @@ def rollback(step: Step, item: RollbackGroup) -> None:
 
 
 def forget(step: Step, item: ForgetGroup) -> None:
-    """An application is gone, or begins anew."""
+    """Forget an application that is gone, or starts again."""
     if step.state.groups.get(item.app) is None:
         raise UsageError(f"no version is remembered of {item.app!r}")
     step.setup(GroupForgotten(app=item.app))
@@ -139,7 +140,7 @@ def forget(step: Step, item: ForgetGroup) -> None:
 
 
 def _check(step: Step, prefix: bytes, xids: Sequence[Xid]) -> None:
-    """Only branches of one batch, each once, and only of this manager's own."""
+    """Accept only branches of one batch, each once, and only this manager's own."""
     if not is_group_prefix(prefix, step.identity.guid):
         raise InvalidParameter(f"not the prefix of a group that {step.identity.name} decides")
     if any(group_of(xid) != prefix for xid in xids):
@@ -149,7 +150,7 @@ def _check(step: Step, prefix: bytes, xids: Sequence[Xid]) -> None:
 
 
 def _same(known: Group, item: CommitGroup) -> None:
-    """Refuse what would be taken for a repetition, and is none, as far as both have said it."""
+    """Refuse a write that looks like a repetition and differs, as far as both describe it."""
     said = f"version {item.version} of {item.app!r} was committed before, "
     if known.target and item.target and known.target != item.target:
         raise GroupDiffers(f"{said}and to another destination; nothing is sent now")
@@ -161,7 +162,7 @@ def _same(known: Group, item: CommitGroup) -> None:
 
 
 def _check_decisions(step: Step, item: CommitGroup) -> None:
-    """Room for what it decides about branches elsewhere."""
+    """Check that there is room for its decisions about branches elsewhere."""
     table = step.state.branches
     anchors = sum(bool(anchored(xid)) for xid in item.xids)
     by, count = step.known_by(item.owner), len(table.decisions)
@@ -184,7 +185,7 @@ def _promised(step: Step, item: CommitGroup, xid: Xid) -> Transaction:
 
 
 def _make_room(step: Step, item: CommitGroup) -> None:
-    """Applications are remembered up to a number; very old ones make room for new ones."""
+    """Forget very old applications to make room for new ones; their number is limited."""
     groups, by = step.state.groups, step.known_by(item.owner)
     own, count = groups.named_by.of(by), len(groups)
     full = refusal(step, by, Thing.GROUPS, own, count)
@@ -201,7 +202,7 @@ def _make_room(step: Step, item: CommitGroup) -> None:
 
 
 def _drop(step: Step, owner: int, prefix: bytes) -> int:
-    """Roll back what an owner has prepared of a batch; returns how many branches."""
+    """Roll back what an owner has prepared of a batch; return how many branches."""
     own = step.known_by(owner)
     left = [one for one in step.state.branches.of_group(prefix) if not own or one.by == own]
     for branch in left:

@@ -1,11 +1,11 @@
-"""Transactions that nobody remembers: after a while without anything happening they are undone.
+"""Undo transactions in which nothing has happened for a while.
 
-A lost application is noticed by its connection; one that lives and has forgotten a transaction
-would keep messages locked, and everybody behind them waiting, for as long as it lives. What waits
-for a message is not forgotten, and what is prepared is never undone here (XTX-4). A program that
-knows how long it works in a transaction says so at its beginning (``Begin.idle_s``); loops do.
+A broken connection reveals a lost application; one that lives and has forgotten a transaction would
+keep messages locked, and block every reader behind them, as long as it lives. A transaction that
+waits for a message is not forgotten, and a prepared one is never undone here (XTX-4). A program
+that knows how long it works in a transaction says so at its beginning (``Begin.idle_s``); loops do.
 
-One timer serves them all: it is set when the first is begun, and looks a few times in the shortest
+One timer serves them all: it is set when the first is begun, and rings a few times in the shortest
 span that is allowed.
 
 Upholds: I16, I20 (a promise is kept).
@@ -22,11 +22,11 @@ from onceq.model.branch import Phase
 from onceq.model.time import SECOND_US
 
 LOOKS = 8
-"""Times that all are looked at, at most, in the span that is allowed."""
+"""Checks of all transactions, at most, in the span that is allowed."""
 
 
 def on_timer(step: Step, nobody: object) -> None:
-    """Undo those in which nothing has happened for too long."""
+    """Undo transactions in which nothing has happened for too long."""
     step.units.idle_look_us = 0
     now_us = step.now.mono_us
     waiting = {(item.owner, item.transaction) for item in step.readers.waiting.values()}
@@ -46,7 +46,7 @@ def on_timer(step: Step, nobody: object) -> None:
 
 
 def watch(step: Step) -> None:
-    """See to it that open transactions are looked at, if that was switched on meanwhile."""
+    """Start the timer for open transactions, if that was switched on meanwhile."""
     limits = [limit_us for tx in step.units.all() if (limit_us := _limit_us(step, tx))]
     if limits and not step.units.idle_look_us:
         _look_in(step, min(limits) // LOOKS)
@@ -58,12 +58,12 @@ def _look_in(step: Step, after_us: int) -> None:
 
 
 def _limit_us(step: Step, tx: Transaction) -> int:
-    """How long nothing may happen in it; 0: without end."""
+    """Return how long a transaction may be idle; 0: without limit."""
     return step.settings.transaction_idle_s * SECOND_US if tx.idle_us is None else tx.idle_us
 
 
 def _undo(step: Step, tx: Transaction, limit_us: int) -> None:
-    """What it has received is not at fault, so that is no abort that counts (SND-21)."""
+    """Undo it; its received messages are not at fault, so this abort does not count (SND-21)."""
     whose = "setting transaction_idle_s" if tx.idle_us is None else "the limit of its program"
     text = f"nothing had happened in it for {limit_us // SECOND_US} s ({whose})"
     if tx.phase is Phase.ACTIVE:

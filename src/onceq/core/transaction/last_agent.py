@@ -3,15 +3,15 @@
 The database is the *last agent* (``partners/last_agent.py``): it keeps the decision, so it needs
 no promise, and commits once. This manager promises before that: the open transaction becomes a
 prepared branch like any other, in one record, under an identifier that says whose row decides it.
-That is not of the form that this manager decides, so that no time and no recovery of
-decisions ends it: only the verbs commit and rollback do, from the application, or from whoever has
-asked the database.
+This manager does not decide identifiers of that form, so neither time nor a recovery of decisions
+ends the branch: only the verbs commit and rollback do, from the application, or from a recovery
+that has asked the database.
 
-While the application is connected it is at work, and its branch is nobody else's (``telling``).
+While the application is connected it is at work, and its branch belongs to it alone (``telling``).
 
-Where others take part in two phases, their branches follow that one: it is as open as before while
-it is prepared, and its commit is the decision for them, on record like any other. So the row
-decides the branch, and the branch decides for the others.
+Where others take part in two phases, their branches follow this one: it is open while it is
+prepared, and its commit is the decision for them, on record like any other. So the row decides the
+branch, and the branch decides for the others.
 
 Upholds: I20 (what is promised is a branch like any other), I21; XTX-16.
 """
@@ -69,7 +69,7 @@ def promise(step: Step, item: Promise) -> None:
 
 
 def _unit_of(step: Step, item: Promise) -> Transaction:
-    """The unit of work that is to be promised; raises why it cannot be."""
+    """Return the unit of work that is to be promised; raise why it cannot be."""
     if not item.transaction:
         return Transaction(item.owner, 0, step.now.wall_s, phase=Phase.ENDED)
     tx = step.units.find(item.owner, item.transaction, step.now)
@@ -81,20 +81,20 @@ def _unit_of(step: Step, item: Promise) -> Transaction:
 
 
 def rows(step: Step, item: AskRows) -> None:
-    """What is to be found in a database, and what was."""
+    """Answer which rows should be in a database, and record which were found."""
     name, seen = item.agent, step.state.branches.rows.get(item.agent)
     if item.found == ROWS_ACCEPTED:
         step.setup(RowsForgotten(agent=name))
     elif item.found == ROWS_MISSING:
-        # Durable before it is said, so that no application of another process goes on enlisting.
+        # Durable before the answer, so that no application of another process enlists further.
         if seen.last and not seen.missing:
             step.setup(RowsMissing(agent=name, missing=True))
     elif not item.found:
-        # Also where a look was broken off: what was committed since may be just what is missing.
+        # Also after an incomplete search: what was committed since may be just what is missing.
         if seen.last > max(seen.mark, seen.kept):
             step.setup(RowsMarked(agent=name), forced=False)
     elif item.found == seen.mark:
-        # Durable before it is said: rows are removed then, and the note is what is left of them.
+        # Durable before the answer: rows are removed then, and only the note is left of them.
         step.setup(RowsFound(agent=name, noted=True))
     elif not seen.mark and item.found == seen.kept and seen.missing:
         step.setup(RowsMissing(agent=name, missing=False))

@@ -1,7 +1,7 @@
 """A checked batch as JSON and back, so that a prepared branch survives a restart (I20).
 
-Nothing is checked or resolved a second time: what was promised stands in the record. A queue that
-was deleted meanwhile is a destination all the same; the commit finds it gone (Q-43).
+Nothing is checked or resolved a second time: the record holds what was promised. A queue that was
+deleted meanwhile remains a destination; the commit finds it gone (Q-43).
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _DEFAULTS = _values_of(PLAIN)
 
 
 def messages_of(p: CheckedBatch) -> Run:
-    """What must be kept of its messages: their own headers, where they have some, and bodies."""
+    """Return what must be kept of its messages: their own headers, if they have any, and bodies."""
     return joined(p.item.own, p.item.bodies)
 
 
 def note_of(p: CheckedBatch) -> dict[str, Any]:
-    """What must be kept of a batch, without its messages."""
+    """Return what must be kept of a batch, without its messages."""
     note = {
         "to": p.item.destination,
         "properties": _dump_properties(p.item.properties),
@@ -65,7 +65,7 @@ def note_of(p: CheckedBatch) -> dict[str, Any]:
 
 
 def batches_of(step: Step, branch: Branch) -> list[CheckedBatch]:
-    """The batches of a branch again."""
+    """Rebuild the batches of a branch."""
     if not branch.laid:
         notes = zip(branch.sends, branch.bodies, strict=True)
         return [_batch_of(step, note, messages) for note, messages in notes]
@@ -81,11 +81,11 @@ def batches_of(step: Step, branch: Branch) -> list[CheckedBatch]:
 
 
 def _batch_of(step: Step, note: dict[str, Any], messages: Run) -> CheckedBatch:
-    # A record that was written before messages could have headers of their own does not say it.
+    # A record from before messages could have their own headers does not say it.
     own, bodies = parted(messages) if note.get("own") else (None, messages)
     item = SendItem(note["to"], _load_properties(note["properties"]), bodies, own=own)
     names = [one_name(text)[0] for _, text in note["targets"]]
-    # Older versions have not kept what a sender has called them.
+    # Older versions have not kept the name that the sender used.
     said = [one_name(text)[0] for text in note["said"]] if "said" in note else names
     targets = tuple(
         Target(_holder(step, number), *called)
@@ -106,7 +106,7 @@ def _batch_of(step: Step, note: dict[str, Any], messages: Run) -> CheckedBatch:
 def _holder(step: Step, number: int) -> Queue | OutgoingQueue:
     queue = step.state.all_queues.get(number)
     if queue is None:
-        # Numbers never come again: nobody takes this one for another queue.
+        # Numbers are never assigned again: this one cannot be taken for another queue.
         gone = QueueProperties(name="deleted", number=number, transactional=True)
         return Queue(number, step.state.space, gone)
     assert isinstance(queue, (Queue, OutgoingQueue))

@@ -1,17 +1,17 @@
-"""How a promise ends: a prepared branch takes effect, or is undone; one record each.
+"""The end of a promise: a prepared branch takes effect, or is undone, in one record.
 
-Whoever decides comes here: a coordinator through the verbs of XA, an operator, a group, time. By
-then nothing may be refused any more, so nothing is asked anew: names, quotas and properties are
-what they were at the prepare (I20). What has changed since (its queue was deleted, say) is not a
-refusal but an end of the message, with a dead letter where one was asked for
-(``core/ending/table.py``). The mark that the branch is over stands in the same record as what it
-does, so a crash leaves the branch prepared, or done, and a repeated verb finds which.
+Every decision is carried out here: a coordinator's through the verbs of XA, an operator's, a
+group's, or one by time. By then nothing may be refused any more, so nothing is checked again:
+names, quotas and properties are those of the prepare (I20). What has changed since (its queue was
+deleted, for example) is not a refusal but an end of the message, with a dead letter where one was
+asked for (``core/ending/table.py``). One record holds the mark that the branch is over and its
+effects, so a crash leaves the branch prepared, or done, and a repeated verb finds which.
 
-Where a row in a database decides, nobody waits for the commit, and what a crash takes of it is
-learned again from that row. So its record is not synced for its own sake, but before the next thing
-that is said to anybody (``held``, in ``core/decision.py``).
+Where a row in a database decides, no caller waits for the commit, and that row restores what a
+crash loses of it. So its record is not synced by itself, but before the next answer to anyone
+(``held``, in ``core/decision.py``).
 
-Upholds: I2, I20 (nothing is asked anew: what was promised stands in the record).
+Upholds: I2, I20 (nothing is checked again: the record holds what was promised).
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from onceq.model.xid import agent_of
 
 
 def carry_out(step: Step, tx: Transaction, *, by_hand: Phase | None = None) -> Sent:
-    """Make all of a branch happen, in one record with its end.
+    """Carry out all of a branch, in one record with its end.
 
     Args:
         by_hand: The phase in which it stays, decided by an operator; None: it is over.
     """
     release(step, tx)
     build = ChangeBuilder(step)
-    # Whoever tells it: the decision for others is of who has promised it.
+    # No matter who reports it: the decision for others belongs to the owner that has promised it.
     by = step.state.branches.numbered(tx.branch).by if tx.gtrid and tx.branch else ""
     result = take_effect(build, tx.sends, tx.receives)
     agent = agent_of(tx.xid) if tx.xid is not None else ""
@@ -52,7 +52,7 @@ def carry_out(step: Step, tx: Transaction, *, by_hand: Phase | None = None) -> S
 
 
 def _numbered(tx: Transaction) -> bool:
-    """Whether its messages have their numbers since the promise."""
+    """Return whether its messages have their numbers since the promise."""
     for batch in tx.sends:  # noqa: SIM110 - a generator costs more calls
         if batch.written is None:
             return False
@@ -60,7 +60,7 @@ def _numbered(tx: Transaction) -> bool:
 
 
 def _stays_here(step: Step, change: Change) -> bool:
-    """Whether nothing of it leaves this manager, by a number that it gets now."""
+    """Return whether nothing in a change leaves this manager under a number that it gets now."""
     queues = step.state.all_queues
     for put in change.puts:
         if not isinstance(queues[put.queue], Queue):
@@ -73,7 +73,7 @@ def _stays_here(step: Step, change: Change) -> bool:
 
 
 def undo_promised(step: Step, tx: Transaction, *, by_hand: Phase | None = None) -> None:
-    """Nothing of a prepared branch happens, on record; ``by_hand`` as in ``carry_out``."""
+    """Undo a prepared branch, on record; ``by_hand`` as in ``carry_out``."""
     assert tx.branch, "only what is prepared is undone by a record of its own"
     release(step, tx)
     build = ChangeBuilder(step)

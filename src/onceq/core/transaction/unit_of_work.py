@@ -1,9 +1,9 @@
-"""The life of a unit of work: begin, commit or abort; and what became of it.
+"""The life of a unit of work: begin, commit or abort; and its outcome.
 
-Until its commit a transaction is only memory: nothing of it is visible to anybody, and a crash
-undoes it (SND-2, SND-8). The commit is one record: what it received is removed, what it sent
-stands in its queues with its numbers, and its outcome can be asked for (I2, I3a). The order of
-commits is the order of these records (SND-15).
+Until its commit a transaction is only memory: nothing of it is visible outside, and a crash undoes
+it (SND-2, SND-8). The commit is one record: what it received is removed, what it sent is in its
+queues with its numbers, and its outcome can be asked for (I2, I3a). The order of commits is the
+order of these records (SND-15).
 
 Upholds: I2, I3, I3a, I5, I16, I17.
 """
@@ -54,8 +54,8 @@ from onceq.model.wording import plural
 def begin(step: Step, item: Begin) -> None:
     """Open a transaction.
 
-    Clients do not wait for the answer; so why it was refused is said again to whatever they ask
-    of it next.
+    Clients do not wait for the answer; so the next requests in the transaction repeat the reason of
+    a refusal.
     """
     idle_us = None if item.idle_s == AS_SET else item.idle_s * SECOND_US
     _open_or_refuse(step, item.owner, item.transaction, idle_us)
@@ -73,9 +73,9 @@ def _open_or_refuse(step: Step, owner: int, number: int, idle_us: int | None) ->
 def open_unit(
     step: Step, owner: int, number: int, idle_us: int | None = None
 ) -> Transaction:  # fmt: skip
-    """A new unit of work; raises UsageError or InsufficientResources."""
+    """Open a new unit of work; raises UsageError or InsufficientResources."""
     check_free(step, owner, number)
-    # Every transaction comes here: what is asked below is asked here first, without a call.
+    # Every transaction comes here: the checks of the called functions come first, without a call.
     if step.units.open_by.total >= TABLE[Thing.TRANSACTIONS].plenty:
         check_share(step, step.known_by(owner), Thing.TRANSACTIONS, step.units.open_by)
     now_us = step.now.mono_us
@@ -91,7 +91,7 @@ def open_unit(
 
 
 def check_free(step: Step, owner: int, number: int) -> None:
-    """Raises UsageError if no transaction can begin under that number."""
+    """Raise UsageError if no transaction can begin under that number."""
     if number <= 0 or (owner, number) in step.units.transactions:
         raise UsageError(f"transaction number {number} is in use; numbers begin at 1")
 
@@ -117,8 +117,8 @@ def send(step: Step, item: Send) -> None:
 
 
 def commit(step: Step, item: Commit) -> None:
-    """Add the last sends and make the whole of it happen, in one record; the next transaction
-    begins with it, if one is wanted."""
+    """Add the last sends and carry out the transaction in one record; begin the next one with it,
+    if one is wanted."""
     if item.then:
         check_free(step, item.owner, item.then)
     if item.id is not None and step.units.fences.bars(item.id, step.state.outcomes):
@@ -152,28 +152,28 @@ def commit(step: Step, item: Commit) -> None:
             by = step.known_by(item.owner) if tx.gtrid else ""
             build.change.marks = Marks(gtrid=tx.gtrid, partners=tx.partners, reads=reads, by=by)
     elif len(item.items) == 1:
-        # Nothing is promised that takes effect here and now, and all of it.
+        # Nothing is promised for what takes effect here and now, completely.
         by = step.who.get(item.owner, "")
         sends = [prepare(step, item.items[0], None, transactional=True, by=by)]
     else:
         tx = Transaction(item.owner, 0, step.now.wall_s)
         sends = prepared_all(step, item.items, tx, step.who.get(item.owner, ""))
         # Before they take effect: dead letters and acknowledgments of this change ask how full
-        # queues are, and would count what was promised and what is put.
+        # queues are, and would count both the promise and the put.
         step.units.promise(sends, -1)
     result = take_effect(build, sends, receives)
     step.record(build.change)
     if step.actors:
         note_returns(step, item.owner, sends)
     if item.then:
-        with suppress(InsufficientResources):  # It is said to whatever is asked of it.
+        with suppress(InsufficientResources):  # The next requests in it get the error.
             _open_or_refuse(step, item.owner, item.then, idle_us)
     step.answer(item.owner, item.request, result)
 
 
 def note_returns(step: Step, owner: int, sends: list[CheckedBatch]) -> None:
-    """Dead letters that go home bear the mark of it: that is an act of whoever sends them. Only
-    operators get at dead letters; others who write that mark must not fill the trail."""
+    """Audit dead letters that are returned, by their mark, as an act of the sender. Only operators
+    can return dead letters; other senders of that mark must not fill the trail."""
     actor = step.actors.get(owner)
     if actor is None or not step.state.policy.allows(actor, Right.OPERATE):
         return
@@ -193,11 +193,11 @@ def _returned(extension: bytes) -> bool:
 
 
 def last_sends(step: Step, item: Commit | Promise, tx: Transaction) -> list[CheckedBatch]:
-    """What a commit or a promise brings along, prepared. If a send was refused, now or before, and
-    not because it was wrong in itself, the transaction is undone instead.
+    """Prepare what a commit or a promise brings along. If a send was refused, now or before, and
+    was not wrong in itself, undo the transaction instead.
 
     Raises:
-        SendFailed: It was.
+        SendFailed: A send was refused.
     """
     try:
         made = prepared_all(step, item.items, tx, step.who.get(item.owner, ""))
@@ -210,7 +210,7 @@ def last_sends(step: Step, item: Commit | Promise, tx: Transaction) -> list[Chec
 
 
 def take_effect(build: ChangeBuilder, sends: list[CheckedBatch], receives: list[HeldRange]) -> Sent:
-    """Put into a change all that a unit of work does: what it sends, then what it has taken."""
+    """Put into a change all that a unit of work does: its sends, then its receives."""
     result, state = Sent(), build.step.state
     if sends:
         written = sends[0].written
@@ -222,14 +222,14 @@ def take_effect(build: ChangeBuilder, sends: list[CheckedBatch], receives: list[
         first, count = add_puts(build, sends, transaction=number)
         result = Sent(first, count, number)
     for held in receives:
-        # The queue may have been deleted since, and its messages with it.
+        # The queue may have been deleted since, together with its messages.
         if held.queue in state.all_queues:
             _done(build, held)
     return result
 
 
 def _done(build: ChangeBuilder, held: HeldRange) -> None:
-    """What a transaction held is received, or moved, or refused (RCV-15)."""
+    """Receive, move or refuse what a transaction held (RCV-15)."""
     number, index, first, count = held.queue, held.lane, held.first, held.count
     queue = build.step.state.all_queues[number]
     if held.to:
@@ -254,7 +254,7 @@ def _done(build: ChangeBuilder, held: HeldRange) -> None:
 
 def abort(step: Step, item: Abort) -> None:
     """Undo a transaction."""
-    # One that was never begun, or that time has undone, has nothing to undo.
+    # A transaction that was never begun, or that time has undone, has nothing to undo.
     if step.units.refused.pop((item.owner, item.transaction), None) is None:
         tx = step.units.find(item.owner, item.transaction, step.now)
         undo(step, tx, item.why, blameless=item.blameless)
@@ -262,11 +262,12 @@ def abort(step: Step, item: Abort) -> None:
 
 
 def undo(step: Step, tx: Transaction, why: str = "", *, blameless: bool = False) -> None:
-    """Nothing was sent; what was received goes back to its place (SND-4, RCV-12).
+    """Undo a unit of work: nothing was sent; what was received goes back to its place (SND-4,
+    RCV-12).
 
     Args:
-        why: What its application says of it.
-        blameless: That is not the fault of what was received: it does not count as an abort.
+        why: The reason that its application gives.
+        blameless: The received messages are not at fault: it does not count as an abort.
     """
     release(step, tx)
     if why and tx.receives:
@@ -274,14 +275,14 @@ def undo(step: Step, tx: Transaction, why: str = "", *, blameless: bool = False)
         step.setup(FailureTold(places, why), forced=False)
     build = ChangeBuilder(step)
     back = put_back(build, tx.receives, Op.RETURN if blameless else Op.UNLOCK)
-    # Lost in a crash, it is decided again: a restart unlocks what nobody holds.
+    # If a crash loses this, a restart decides it again: it unlocks what no transaction holds.
     step.record(build.change, forced=False)
     if back:
         given_back(step, back)
 
 
 def release(step: Step, tx: Transaction) -> None:
-    """It is in no table any more, and holds no room."""
+    """Remove it from the tables, and free its room."""
     if tx.phase is Phase.ACTIVE:
         del step.units.transactions[tx.owner, tx.number]
     step.units.closed(tx)
@@ -297,7 +298,7 @@ def release(step: Step, tx: Transaction) -> None:
 def put_back(
     build: ChangeBuilder, receives: list[HeldRange], op: Op = Op.UNLOCK
 ) -> list[HeldRange]:  # fmt: skip
-    """Unlock in a change what was received; returns what is in its place again."""
+    """Unlock in a change what was received; return what is in its place again."""
     back: list[HeldRange] = []
     for held in receives:
         queue = build.step.state.all_queues.get(held.queue)
@@ -313,7 +314,7 @@ def put_back(
 
 
 def owner_gone(step: Step, item: OwnerGone) -> None:
-    """A client is lost: its open transactions abort, its waits and handles end."""
+    """Clean up after a lost client: abort its open transactions, end its waits and handles."""
     owner = item.owner
     for key in [key for key in step.units.transactions if key[0] == owner]:
         undo(step, step.units.transactions[key])
@@ -328,7 +329,7 @@ def owner_gone(step: Step, item: OwnerGone) -> None:
 
 
 def outcome(step: Step, item: AskOutcome) -> None:
-    """Tell what became of a commit, and see to it that this stays true (``Fences``)."""
+    """Answer the outcome of a commit, and make sure that it stays true (``Fences``)."""
     now, age_s = step.now, step.settings.outcome_age_s
     answer = step.state.outcomes.ask(item.id, now.wall_s, age_s)
     if answer is not Outcome.COMMITTED:

@@ -1,22 +1,22 @@
 """Branches of external transactions: this manager as a resource manager, with XA's verbs.
 
-A transaction over a queue manager and a database has one outcome only if somebody asks each of them
-for a promise before anything is decided, and each can keep it whatever happens then. So work is
+A transaction over a queue manager and a database has one outcome only if a coordinator asks each of
+them for a promise before anything is decided, and each can keep it in all circumstances. So work is
 done in a branch as in any transaction, and its end has two phases (XTX-3):
 
 1. *Prepare* writes one record with all that the commit needs: what is sent, resolved to its
    destinations, and what was received, which stays locked. From then on neither a crash, nor a full
-   queue, nor a directory that is away can keep the branch from being committed, or from being
-   rolled back (I20). Room for it is promised, and given to nobody else.
-2. *Commit or rollback*, when the coordinator says so, is one record more
+   queue, nor an unreachable directory can keep the branch from being committed, or from being
+   rolled back (I20). Room for it is promised, and given to no other work.
+2. *Commit or rollback*, at the coordinator's request, is one more record
    (``core/transaction/second_phase.py``). Until then this manager decides nothing by itself,
    however long that takes (XTX-4): to guess would be to have two outcomes (I21).
 
 Before the prepare nothing was promised, so a lost application or a crash rolls the branch back
-(presumed abort). That is also why no record is an answer: a coordinator that has no record of a
+(presumed abort). For the same reason no record is an answer: a coordinator that has no record of a
 decision has decided to roll back. An operator may decide in place of one that never comes back;
-that is kept until it is forgotten on request, and told to whoever asks for the other outcome
-(XTX-8). Which verb is allowed when is in ``core/transaction/branch_phases.py``.
+that is kept until a request forgets it, and a request for the other outcome reports it (XTX-8).
+``core/transaction/branch_phases.py`` says which verb is allowed when.
 
 The commit of an ordinary transaction may decide for partners (``enlist``): its record is then the
 decision, and can be asked for until all partners have carried it out (XTX-12).
@@ -106,8 +106,8 @@ def start(step: Step, item: StartBranch) -> None:
 
 
 def _check_attempt(step: Step, item: StartBranch) -> None:
-    """Its parts elsewhere follow what is decided here under its identifier. So whoever has read
-    that of another's attempt, which may be rolled back by now, begins no branch under it."""
+    """Refuse a branch under another owner's attempt, which may be rolled back by now: the attempt's
+    parts elsewhere follow the decision that is made here under its identifier."""
     if not is_group_prefix(group_of(item.xid), step.identity.guid):
         return
     if not is_attempt_for(item.xid.gtrid, step.known_by(item.owner), step.units.key):
@@ -118,7 +118,7 @@ def _check_attempt(step: Step, item: StartBranch) -> None:
 
 
 def end(step: Step, item: EndBranch) -> None:
-    """Dissociate it; a suspended branch may be ended from where it was."""
+    """Dissociate a transaction number; a suspended branch may be ended from where it was."""
     tx = _known(step, item.xid)
     verb = Verb.SUSPEND if item.how is Leave.SUSPEND else Verb.END
     phase = into(verb, item.xid, tx.phase)
@@ -131,14 +131,14 @@ def end(step: Step, item: EndBranch) -> None:
 
 
 def _at_work(tx: Transaction, item: EndBranch | PrepareBranch) -> bool:
-    """Whether it is the asking application that is at work; raises BranchState if another is."""
+    """Return whether the asking application is at work in it; raises BranchState if another is."""
     if tx.phase is Phase.ACTIVE and (tx.owner, tx.number) != (item.owner, item.transaction):
         raise BranchState(f"branch {item.xid} is active in another transaction than this one")
     return tx.phase is Phase.ACTIVE
 
 
 def admitted(step: Step) -> None:
-    """Raises NoCoordinator if this manager takes no part in external transactions."""
+    """Raise NoCoordinator if this manager takes no part in external transactions."""
     if not step.settings.external_transactions:
         raise NoCoordinator(
             f"{step.identity.name} takes no part in external transactions: its setting "
@@ -147,7 +147,7 @@ def admitted(step: Step) -> None:
 
 
 def _known(step: Step, xid: Xid) -> Transaction:
-    """A branch that is not prepared, or is; raises what XA says of others."""
+    """Return a branch, prepared or not; raise what XA says of others."""
     tx = step.units.branches.get(xid)
     if tx is None:
         raise _unknown(step, xid)
@@ -185,12 +185,12 @@ def prepare(step: Step, item: PrepareBranch) -> None:
     if tx.failed:
         undo(step, tx)
         raise RolledBack(f"branch {item.xid} had failed, and was rolled back")
-    # XA_RDONLY: no second phase will come, so nothing may be left of it here.
+    # XA_RDONLY: no second phase will come, so nothing of it may remain here.
     if not (tx.sends or tx.receives or _is_anchor(step, item.xid)):
         release(step, tx)
         step.answer(item.owner, item.request, Vote.READ_ONLY)
         return
-    # An attempt that comes late for a batch that was given up for good (``groups.rollback``).
+    # A late attempt for a batch that was given up permanently (``groups.rollback``).
     by = step.known_by(item.owner)
     over = step.units.group_over(group_of(item.xid), by)
     if over is not None:
@@ -201,7 +201,7 @@ def prepare(step: Step, item: PrepareBranch) -> None:
 
 
 def _is_anchor(step: Step, xid: Xid) -> bool:
-    """Whether it stands for branches elsewhere, about which this manager decides."""
+    """Return whether it represents branches elsewhere, for which this manager decides."""
     return bool(anchored(xid)) and is_group_prefix(group_of(xid), step.identity.guid)
 
 
@@ -235,7 +235,7 @@ def put_on_record(step: Step, tx: Transaction, by: str) -> Branch:
 
 
 def _last_sends(step: Step, item: PrepareBranch, tx: Transaction) -> None:
-    """What a prepare brings along; a refusal that dooms the branch is told by its vote."""
+    """Add what a prepare brings along; the vote reports a refusal that dooms the branch."""
     before = tx.bytes
     try:
         tx.sends += prepared_all(step, item.items, tx, step.known_by(item.owner))
@@ -246,7 +246,7 @@ def _last_sends(step: Step, item: PrepareBranch, tx: Transaction) -> None:
 
 
 def restore(step: Step, key: bytes) -> None:
-    """After a restart: prepared branches are there as they were, with their locks.
+    """Restore prepared branches after a restart, with their locks.
 
     Args:
         key: Marks attempts.
@@ -255,7 +255,7 @@ def restore(step: Step, key: bytes) -> None:
     for branch in step.state.branches:
         if branch.by_hand is not None:
             continue
-        # Nobody is at work in it: owners have numbers from 1 on, and so have their transactions.
+        # No application is at work in it: owners have numbers from 1 on, and so have transactions.
         tx = Transaction(0, -branch.number, branch.prepared_s, used_us=step.now.mono_us)
         tx.sends = batches_of(step, branch)
         tx.receives = [_held(values) for values in branch.receives]
@@ -273,7 +273,7 @@ def restore(step: Step, key: bytes) -> None:
 
 
 def _held(values: list[Any]) -> HeldRange:
-    # Between the copies and the last, what later versions have added to a move.
+    # Between the copies and the last one are the fields that later versions have added to a move.
     op, queue, lane, first, count, reason, to, to_lane, copies_to = values[:9]
     return HeldRange(
         op, queue, lane, first, count, reason, to, to_lane, tuple(copies_to), keep=values[-1]
@@ -284,7 +284,7 @@ def _held(values: list[Any]) -> HeldRange:
 
 
 def commit(step: Step, item: CommitBranch) -> None:
-    """Make all of it happen, in one record with the end of the branch."""
+    """Carry out all of a branch, in one record with its end."""
     tx = _known(step, item.xid)
     verb = Verb.COMMIT_BY_HAND if item.by_hand else Verb.COMMIT
     by_hand = after(Verb.COMMIT_ONE_PHASE if item.one_phase else verb, item.xid, tx.phase)
@@ -303,7 +303,7 @@ def commit(step: Step, item: CommitBranch) -> None:
 
 
 def rollback(step: Step, item: RollbackBranch) -> None:
-    """Undo it: nothing was sent, what it has received is back in its place."""
+    """Undo a branch: nothing was sent, and what it has received is back in its place."""
     if item.xid not in step.units.branches and step.units.refused.pop(item.xid, None) is not None:
         step.answer(item.owner, item.request, None)  # time has done it
         return
@@ -323,7 +323,7 @@ def rollback(step: Step, item: RollbackBranch) -> None:
 
 
 def _told(step: Step, xid: Xid) -> None:
-    """Where a row decides, nobody is at work any more when the outcome is told here."""
+    """End the application's work where a row decides, when the outcome is reported here."""
     if agent_of(xid):
         step.units.telling.pop(xid.gtrid, None)
 
@@ -334,7 +334,7 @@ def _decided_by_hand(step: Step, xid: Xid, how: str) -> None:
 
 
 def forget(step: Step, item: ForgetBranch) -> None:
-    """Whoever coordinates knows what an operator has done."""
+    """Forget an operator's decision that the coordinator knows."""
     branch = step.state.branches.get(item.xid)
     if branch is None:
         raise UnknownBranch(f"there is no branch {item.xid}")
@@ -347,7 +347,7 @@ def forget(step: Step, item: ForgetBranch) -> None:
 
 
 def enlist(step: Step, item: Enlist) -> None:
-    """The commit of this transaction will decide for a partner, too."""
+    """Let the commit of this transaction decide for a partner, too."""
     admitted(step)
     tx = step.units.find(item.owner, item.transaction, step.now)
     if tx.xid is not None:
@@ -370,7 +370,7 @@ def enlist(step: Step, item: Enlist) -> None:
 
 
 def decision(step: Step, item: AskDecision) -> None:
-    """Tell what was decided; what is not on record and not open never will be."""
+    """Answer what was decided; what is neither on record nor open never will be decided."""
     at_work = item.gtrid in step.units.deciding or item.gtrid in step.units.telling
     if at_work:
         answer = Decision.OPEN
@@ -384,13 +384,13 @@ def decision(step: Step, item: AskDecision) -> None:
 
 
 def leave(step: Step, item: LeaveDecision) -> None:
-    """Its application could not tell all partners: others may."""
+    """Release a decision whose application could not tell all partners: others may tell them."""
     step.units.telling.pop(item.gtrid, None)
     step.answer(item.owner, item.request, None)
 
 
 def done(step: Step, item: DecisionDone) -> None:
-    """Every partner has carried a decision out: nobody will ask again."""
+    """Remove a decision that every partner has carried out: no question will come."""
     step.units.telling.pop(item.gtrid, None)
     if item.gtrid in step.state.branches.decisions:
         step.setup(DecisionCarriedOut(gtrid=item.gtrid), forced=False)

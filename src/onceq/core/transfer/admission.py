@@ -1,4 +1,4 @@
-"""Whether messages that arrive may enter: is there room, and if not into their queue, why not.
+"""Decide whether arriving messages may enter: whether there is room, and why a queue refuses them.
 
 Upholds: I19 (quotas), I24 (strangers have a share).
 """
@@ -41,12 +41,13 @@ from onceq.packet.headers import headers
 
 
 def room_for(step: Step, run: ArrivedRun) -> bool:
-    """Whether this computer has room for a run; if not it comes again (Q-19)."""
+    """Return whether this computer has room for a run; without room the sender repeats it
+    (Q-19)."""
     if step.space_low:
         return False
     held = step.state.space.total
     held += len(run.packets.data)
-    # This much is open to strangers, too: who the sender is need not be looked up for every run.
+    # Strangers may use this much, too: so most runs need no lookup of who the sender is.
     if held <= step.settings.computer_quota_bytes // STRANGERS_SHARE:
         return True
     if held <= quota_for(step, run.source):
@@ -56,7 +57,7 @@ def room_for(step: Step, run: ArrivedRun) -> bool:
 
 
 def stream_room(step: Step, source: bytes) -> bool:
-    """Whether one more stream of a sender is remembered; strangers have a share of them."""
+    """Return whether the table has room for one more stream of a sender; strangers have a share."""
     senders = step.state.makers.streams
     if not known(step, source) and senders.total >= STREAMS_MAX // STRANGERS_SHARE:
         return False
@@ -65,9 +66,9 @@ def stream_room(step: Step, source: bytes) -> bool:
 
 
 def refusal_room(step: Step, run: ArrivedRun, refusal: int) -> bool:
-    """Whether there is room for what a refusal of these messages leaves here: an answer to a
-    stranger, and a dead letter that nobody here has asked for. Without it they are not refused
-    for good, and come again."""
+    """Return whether there is room for what refusing these messages leaves here: an answer to a
+    stranger, and a dead letter that no application here has asked for. Without room they are not
+    refused permanently; the sender repeats them."""
     if refusal == MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE and not unasked_room(
         step, DEAD_XACT, len(run.packets.data)
     ):
@@ -78,8 +79,9 @@ def refusal_room(step: Step, run: ArrivedRun, refusal: int) -> bool:
 def fates(
     step: Step, queue: Queue | None, packets: Run, refusal: int
 ) -> list[tuple[int, Run, int]]:
-    """Parts of a run that share a fate: index of the first message, the messages, and why they are
-    refused (0: they are not). Only a quota parts a run: each message that fits enters (Q-19).
+    """Return the parts of a run that share a fate: the index of the first message, the messages,
+    and the reason to refuse them (0: accepted). Only a quota splits a run: each message that fits
+    enters (Q-19).
 
     Args:
         refusal: Why all of them together cannot enter; 0 if they can.
@@ -101,10 +103,11 @@ def fates(
 
 
 def refusal_of(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None, size: int) -> int:
-    """Why messages cannot enter their queue, the transactional ones being next in order; 0 if
-    they can. Whoever has no right to a name hears the same whether there is a queue of that name or
-    not. The number of a queue that is not here tells no name: whoever may send anywhere here hears
-    that it is gone."""
+    """Return the reason to refuse messages that are next in order (if transactional); 0: accepted.
+
+    A sender without the right to a name gets the same answer whether or not the queue exists. The
+    number of a missing queue reveals no name: a sender that may send anywhere here learns that the
+    queue is gone."""
     if not peer.actor.free and _no_right(step, peer, run, queue):
         return MessageClass.NACK_ACCESS_DENIED
     if queue is None:
@@ -117,7 +120,7 @@ def refusal_of(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None, siz
         return MessageClass.NACK_BAD_ENCRYPTION
     if _too_late(step, run):
         return MessageClass.NACK_REACH_QUEUE_TIMEOUT
-    # The last question: ``fates`` parts a run only if nothing but the quota refuses it.
+    # The last check: ``fates`` splits a run only if nothing but the quota refuses it.
     if queue.properties.quota_kb != QUOTA_UNLIMITED_KB and over_quota(step, queue, size):
         queue_full(step, queue)
         return MessageClass.NACK_QUEUE_EXCEED_QUOTA
@@ -125,8 +128,8 @@ def refusal_of(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None, siz
 
 
 def _no_right(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None) -> bool:
-    """Whether a right is missing for messages to enter. The log has it, because of some messages
-    nobody hears otherwise: acknowledgments, and what asks for no answer."""
+    """Return whether the sender lacks a right to enter these messages. The log records it, because
+    for some messages no sender is informed: acknowledgments, and those that ask for no answer."""
     key = place_of(queue).queue if queue is not None else QueueName(arrival_name(run.destination))
     may = (
         may_deliver(step, peer, run.source, key)
@@ -143,7 +146,7 @@ def _no_right(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None) -> b
 
 
 def _too_late(step: Step, run: ArrivedRun) -> bool:
-    """Whether a lifetime is over on arrival; a sender whose clock is ahead is not punished.
+    """Return whether a lifetime is over on arrival; a fast clock of the sender costs nothing.
 
     A time to reach the queue of 0 means one attempt, and this is it (CNF-4).
     """
@@ -155,11 +158,11 @@ def _too_late(step: Step, run: ArrivedRun) -> bool:
 def heard(
     step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None, *, again: bool = False
 ) -> ArrivedRun:
-    """A run without the reports that its destination does not make (Q-17), or that its sender may
-    not cause: acknowledgments have the bodies of what is refused.
+    """Return the run without the reports that its destination does not make (Q-17) or that its
+    sender may not cause: acknowledgments carry the bodies of refused messages.
 
     Args:
-        again: What is left out was told before.
+        again: What is left out was logged before.
     """
     silent = step.settings.quiet_system_queues
     if queue is not None and silent and quiet(step, queue.properties.name):
@@ -185,10 +188,10 @@ def heard(
 
 
 def expect_answers(step: Step, peer: Peer, run: ArrivedRun, refusal: int) -> None:
-    """A run is about to be stored or refused: keep where the answers go that it asks for.
+    """Record where the answers go that a run asks for, before it is stored or refused.
 
     Args:
-        refusal: Why it is refused; 0: it is stored.
+        refusal: The reason of the refusal; 0: the run is stored.
     """
     if peer.actor.free and not step.state.homes_kept:
         return
@@ -203,7 +206,7 @@ def expect_answers(step: Step, peer: Peer, run: ArrivedRun, refusal: int) -> Non
 
 
 def _asked_at(run: ArrivedRun) -> Sequence[str]:
-    """The administration queues of the messages of a run, if they ask for acknowledgments."""
+    """Return the administration queues of a run's messages, if they ask for acknowledgments."""
     if not run.acknowledge:
         return ()
     asked = message_of(headers(next(iter(run.packets)))).admin_queue
@@ -211,16 +214,16 @@ def _asked_at(run: ArrivedRun) -> Sequence[str]:
 
 
 def _may_write(step: Step, peer: Peer, run: ArrivedRun, name: str) -> bool:
-    """Whether the sender may send to a queue, as far as it is here."""
+    """Return whether the sender may send to a queue, if the queue is here."""
     try:
         found = [p.queue for p in places(step, name, sending=True) if p.kind is PlaceKind.QUEUE]
     except OnceqError:
-        return True  # it leads nowhere, so that nothing is written
+        return True  # the name leads nowhere, so nothing is written
     return all(may_deliver(step, peer, run.source, queue) for queue in found)
 
 
 def _elsewhere(step: Step, names: Iterable[str]) -> Iterator[FormatName]:
-    """Those of these names that are of queues of other computers; what is no name is left out."""
+    """Yield those of these names whose queues are on other computers; skip invalid names."""
     for text in names:
         try:
             yield from (name for name in parse_any(text) if not is_local(step, name))
@@ -229,15 +232,15 @@ def _elsewhere(step: Step, names: Iterable[str]) -> Iterator[FormatName]:
 
 
 def _all_home(step: Step, peer: Peer, run: ArrivedRun, names: Iterable[str]) -> bool:
-    """Whether answers at all of these queues go home."""
-    # Over HTTP anybody can say that he is this manager, whose own names are judged when it sends.
+    """Return whether answers to all of these queues go home (``core/peers/homes.py``)."""
+    # Over HTTP any sender can claim to be this manager, whose own names are judged when it sends.
     if run.source == step.identity.guid:
         return not any(_elsewhere(step, names))
     return all(goes_home(step, peer, run.source, name) for name in _elsewhere(step, names))
 
 
 def _receipts_home(step: Step, peer: Peer, run: ArrivedRun) -> bool:
-    """Whether the receipts of a stream go home. Where they went before they still do."""
+    """Return whether a stream's receipts go home; where they went before they still do."""
     before = step.state.receipts.of_source(run.source)
     return before == run.receipts or _all_home(step, peer, run, (f"DIRECT={run.receipts}",))
 
@@ -247,7 +250,7 @@ TEXT_CHARS_MAX: Final = 200
 
 
 def ending_of(refusal: int) -> Ending:
-    """How what is not accepted ends, and what is."""
+    """Return the ending of messages that are refused for this reason, or accepted (0)."""
     if refusal == MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE:
         return Ending.REFUSED_BY_KIND
     return Ending.REFUSED if refusal else Ending.ARRIVED

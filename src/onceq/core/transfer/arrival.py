@@ -1,8 +1,8 @@
-"""A run of messages arrives from another manager: who takes it in.
+"""Take in a run of messages from another manager.
 
-Transactional messages are for ``core/transfer/ordered_arrival.py``, others for
-``core/transfer/plain_arrival.py``. Only a shortage of this whole computer leaves everything as it
-was: the session is closed, and the sender comes again (EOD-29, Q-19).
+``core/transfer/ordered_arrival.py`` takes transactional messages, and
+``core/transfer/plain_arrival.py`` takes all others. Only a shortage of this whole computer leaves
+the state unchanged: it closes the session, and the sender comes again (EOD-29, Q-19).
 
 Upholds: I9, I24.
 """
@@ -50,17 +50,17 @@ NO_PLACE = "no place for more message streams, outgoing queues or messages now"
 
 
 def arrived(step: Step, item: Arrived) -> None:
-    """Take one run in."""
+    """Take in one run."""
     peer = step.sessions.peers.get(item.session)
     if peer is None:
         return
     run = item.run
-    # First, because later a change may be under construction that puts into what this drops.
+    # First, because a change that is built later may put into what this drops.
     if len(step.state.answering) >= SWEPT_FROM:
         sweep(step)
     elsewhere = run.onward != "" or run.destination_manager not in (NO_GUID, step.identity.guid)
     own = run.source == peer.peer or peer.http
-    # Whatever this address leads to by now: what has arrived here is answered as that (HTTP-9).
+    # An address may lead elsewhere by now: what arrived here gets answers for this name (HTTP-9).
     if run.onward and run.kind == USER and _known(step, run, _key_of(step, run)):
         run, elsewhere = replace(run, onward=""), False
     elif run.foreign:
@@ -74,7 +74,7 @@ def arrived(step: Step, item: Arrived) -> None:
         meet_routers(step)
         step.act(CloseSession(item.session, reason))
         return
-    # Of a host that is longer the rest is a domain behind one of the names here, or it is none.
+    # The rest of a longer host is a domain behind one of the names here, or it is no name.
     named = run.destination.direct.partition("\\")[0][:NAMED_CHARS_MAX]
     if run.kind == USER and not elsewhere and named not in step.sessions.watch.heard:
         came(step, peer, run, named)
@@ -92,7 +92,7 @@ def arrived(step: Step, item: Arrived) -> None:
         _final_acked(step, peer, run)
     elif run.kind == SETTLING:
         settling(step, peer, run)
-        # What a question says is gone, no hole is there for any more.
+        # A question says what is gone; a hole cannot be there any more.
         for source, key in step.sessions.early.of_session(peer.session):
             if not show_early(step, peer, source, key):
                 step.act(CloseSession(item.session, NO_PLACE))
@@ -112,17 +112,18 @@ def arrived(step: Step, item: Arrived) -> None:
         if not plain(step, peer, run):
             step.act(CloseSession(item.session, "no room for dead letters of others now"))
             return
-    # Not reached by what was turned away for now: the sender forgets messages outside transactions
-    # when they are counted here. Transactional ones it keeps for the order acknowledgment (EOD-49).
+    # A run that was turned away does not get here: the sender forgets messages outside transactions
+    # when they are counted here. It keeps transactional ones until the order acknowledgment
+    # (EOD-49).
     if run.recoverable or peer.http:
         step.act(Persisted(item.session, len(run.message_numbers)))
 
 
 def _order_acked(step: Step, peer: Peer, run: ArrivedRun) -> None:
-    """What was sent here has come to its manager."""
+    """Apply an order acknowledgment: the receiver's manager has what was sent here."""
     for packet in run.packets:
         told = parse_order_ack(packet)
-        # Begun by a copy of this manager, or in the time that a restore has undone.
+        # A copy of this manager began the stream, or a restore has undone it.
         if not gave(step, told.stream):
             acked_strangely(step, peer, run.source, told)
         elif believes_order_ack(step, peer, told):
@@ -132,10 +133,10 @@ def _order_acked(step: Step, peer: Peer, run: ArrivedRun) -> None:
 
 
 def _final_acked(step: Step, peer: Peer, run: ArrivedRun) -> None:
-    """What was sent here has ended elsewhere."""
+    """Apply a final acknowledgment: a message that was sent here has ended elsewhere."""
     for packet in run.packets:
         ack = parse_final_ack(packet)
-        # It compares with what waits here, so it looks before the acknowledgment ends that.
+        # It compares with the waiting messages, so it runs before the acknowledgment ends them.
         ended_elsewhere(step, peer, ack)
         if not believes_final_ack(step, peer, ack):
             continue
@@ -146,28 +147,28 @@ def _final_acked(step: Step, peer: Peer, run: ArrivedRun) -> None:
 
 
 def _unwelcome(step: Step, peer: Peer, run: ArrivedRun, *, own: bool) -> str:
-    """Why a session may not bring what others have sent, or what is for others; "" if it may.
+    """Return why a session may not bring messages of other senders or for others; "" if it may.
 
     Args:
-        own: Whether it speaks for itself. Over HTTP everybody does: what comes there is known by
-            the address that it was posted to, and mixes with no stream of a session.
+        own: Whether the session speaks for itself. Every sender does over HTTP: the address that it
+            was posted to identifies what comes there, and it mixes with no stream of a session.
     """
     return ("" if own else speaks_for(step, peer, run)) or passes_on(step, peer)
 
 
 def meet_routers(step: Step) -> None:
-    """Ask who the routers are that were never met: a message that was refused comes again."""
+    """Ask which routers were never met; the refused message comes again."""
     for outgoing in unknown_routers(step):
         if outgoing.link is Link.NONE:
             connect(step, outgoing)
 
 
 def _http_takes(step: Step, peer: Peer, run: ArrivedRun) -> bool:
-    """Whether a message that came over HTTP may be judged; if not it is answered here, and nothing
-    else is said or recorded (HTTP-9, HTTP-10).
+    """Return whether a message that came over HTTP may be judged; if not, answer it here, and
+    report and record nothing else (HTTP-9, HTTP-10).
 
-    A repetition needs no room and no queue: its sender must hear that it has arrived, whatever has
-    become of the queue since.
+    A repetition needs no room and no queue: its sender must learn that it has arrived, even if the
+    queue is gone.
     """
     _, queue = arrival_key(step, run.destination, run.sent_to)
     if _known(step, run, _key_of(step, run)):
@@ -187,12 +188,12 @@ def _http_takes(step: Step, peer: Peer, run: ArrivedRun) -> bool:
 
 
 def _key_of(step: Step, run: ArrivedRun) -> str:
-    """The key of a run's stream here."""
+    """Return the key of a run's stream here."""
     return arrival_key(step, run.destination, run.sent_to)[0]
 
 
 def _known(step: Step, run: ArrivedRun, key: str) -> bool:
-    """Whether everything in a run is a repetition of what was accepted before."""
+    """Return whether everything in a run repeats what was accepted before."""
     if not run.transactional:
         return not new_places(step, run, key)
     progress = step.state.progress.get((run.source, key))

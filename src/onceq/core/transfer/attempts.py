@@ -1,11 +1,11 @@
-"""An attempt is over: a session is lost, or was not made. What follows for its outgoing queues.
+"""End an attempt: a session was lost or never made, and its outgoing queues react.
 
-What was to be tried once has been tried, and ends (CNF-4); some of it may have arrived. These may
-be very many, so a step ends a bounded number of them, and until the last one has ended nothing
-leaves: it would be tried twice. What is sent meanwhile is for the next attempt. A crash in between
-makes the rest be tried once more, as one before it would have.
+Messages that were to be tried once have been tried, and end (CNF-4); some may have arrived. They
+may be very many, so a step ends a bounded number of them, and nothing leaves until the last one has
+ended: it would be tried twice. What is sent meanwhile belongs to the next attempt. After a crash in
+between, the rest is tried once more, as after a crash before the attempt.
 
-Upholds: I24 (no step is longer the more there is), I26 (whatever else waits is tried again).
+Upholds: I24 (no step is longer the more there is), I26 (everything else is tried again).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def over(
     idle: bool = False,
     status: ConnectionStatus = ConnectionStatus.UNKNOWN_FAILURE,
 ) -> None:
-    """No session any more, or none came about: say why, and try again later (Q-9)."""
+    """Record why there is no session, and try again later (Q-9)."""
     if lost(step, outgoing, reason, idle=idle, status=status):
         step.begin(_tried(step, outgoing))
     else:
@@ -43,7 +43,7 @@ def over(
 
 
 def _tried(step: Step, outgoing: OutgoingQueue) -> Iterator[None]:
-    """End what was to be tried once and is here now, then put off the rest."""
+    """End the messages that were to be tried once, then put off the rest."""
     ends = {index: outgoing.lanes[index].next for index in outgoing.wanting}
     while _end_portion(step, outgoing, ends):
         outgoing.purging += 1
@@ -59,12 +59,12 @@ def _tried(step: Step, outgoing: OutgoingQueue) -> Iterator[None]:
 
 
 def _end_portion(step: Step, outgoing: OutgoingQueue, ends: dict[int, int]) -> bool:
-    """End so many messages as one step ends; whether there may be more."""
+    """End at most one step's messages; return whether more may remain."""
     build, left = ChangeBuilder(step), ENDED_AT_ONCE
     for index, end in ends.items():
         lane, at = outgoing.lanes[index], outgoing.tried_once.get(index, 0)
         for w in outgoing.wants(index).since(at):
-            # What was sent meanwhile may have made the last range longer.
+            # Messages that were sent meanwhile may have made the last range longer.
             if left <= 0 or max(at, w.first) >= end:
                 break
             at, stop = max(at, w.first), min(w.end, end)
@@ -72,7 +72,7 @@ def _end_portion(step: Step, outgoing: OutgoingQueue, ends: dict[int, int]) -> b
                 for first, count in lane.ranges(AVAILABLE, at, end=stop, count_max=left):
                     gave_up(build, outgoing, index, first, count, TOO_LATE)
                     left, at = left - count, first + count
-            # A range that is only looked at counts, too.
+            # A range that is only examined counts, too.
             left -= 1
             at = at if left < 0 else stop
         outgoing.tried_once[index] = at
@@ -81,6 +81,6 @@ def _end_portion(step: Step, outgoing: OutgoingQueue, ends: dict[int, int]) -> b
 
 
 def _ask_later(step: Step, outgoing: OutgoingQueue) -> None:
-    """What was to be tried once has been tried, and may have arrived (CNF-4)."""
+    """Ask later about messages that were tried once and may have arrived (CNF-4)."""
     if not outgoing.inquiries.due_us:
         inquire(step, outgoing)

@@ -1,8 +1,8 @@
-"""Outgoing queues find a session: one that is there, or one that is asked for.
+"""Find a session for outgoing queues: use an open one, or ask for one.
 
-For each address one session is asked for at a time, whichever queue comes first. The others that
-lead there wait for it; if it fails, all are tried again together, after a while (Q-9). What comes
-of it is applied to them in ``sessions.py``, a bounded number in each step.
+Each address has at most one request for a session at a time, made for the first queue. The other
+queues to that address wait for it; if it fails, all are tried again together after a while (Q-9).
+``sessions.py`` applies the outcome to them, a bounded number in each step.
 
 Upholds: I24 (no step is longer the more queues there are), I26 (liveness).
 """
@@ -25,10 +25,10 @@ from onceq.model.names import Kind, url_of
 
 
 def connect(step: Step, outgoing: OutgoingQueue, *, at_once: bool = False) -> None:
-    """Use a session that is there, or ask for one, or wait for the one that was asked for.
+    """Use an open session, ask for one, or wait for the one that was asked for.
 
     Args:
-        at_once: Also where it has just been tried in vain.
+        at_once: Connect even if an attempt has just failed.
     """
     if not may_connect(step, outgoing):
         put_off_alone(step, outgoing, step.later_us(retry_s(step, outgoing)))
@@ -47,12 +47,12 @@ def connect(step: Step, outgoing: OutgoingQueue, *, at_once: bool = False) -> No
     if peer is not None:
         bind(step, outgoing, peer)
         attach(step, outgoing, peer)
-        # Before anything is transmitted: of streams left behind a receiver may not tell any more.
+        # Ask before anything is transmitted: a receiver may forget streams that it has left.
         step.sessions.served[outgoing.number] = None
         return
     contact = contact or contacts.of(way)
     if not contact.caller and contacts.calls(outgoing.number):
-        # It has called another address before, and there is no answer yet.
+        # It has called another address before, and that answer is still open.
         put_off_alone(step, outgoing, step.later_us(retry_s(step, outgoing)))
         contacts.release(contact)
         return
@@ -64,7 +64,8 @@ def connect(step: Step, outgoing: OutgoingQueue, *, at_once: bool = False) -> No
 
 
 def way_of(step: Step, outgoing: OutgoingQueue) -> Way | None:
-    """Where an outgoing queue leads to; None for a public one before the directory says (DL-14)."""
+    """Return where an outgoing queue leads; None for a public one the directory has not placed
+    (DL-14)."""
     name = outgoing.name
     if is_local(step, name):
         return ("", "", step.identity.guid, "", "", None)
@@ -87,8 +88,9 @@ def way_of(step: Step, outgoing: OutgoingQueue) -> Way | None:
 
 
 def _met_by_name(step: Step, outgoing: OutgoingQueue) -> tuple[str, str]:
-    """Protocol and host of a direct name that a directory has joined to a private one, where nobody
-    says any more at which address that GUID is; who answers must have it. Else two empty texts."""
+    """Return protocol and host of a direct name that a directory has joined to a private one, if no
+    source gives an address for that GUID now; the peer must have that GUID. Else two empty
+    texts."""
     guid, directory = outgoing.name.guid, step.names.directory
     direct = direct_name_of(outgoing)
     if direct is None or step.names.book.find(guid_text(guid))[0]:
@@ -99,7 +101,7 @@ def _met_by_name(step: Step, outgoing: OutgoingQueue) -> tuple[str, str]:
 
 
 def _session(step: Step, outgoing: OutgoingQueue, contact: ConnectAttempt | None) -> Peer | None:
-    """A session that may serve an outgoing queue, if there is one."""
+    """Return a session that may serve an outgoing queue, if there is one."""
     sessions, guid = step.sessions, NO_GUID
     if outgoing.name.kind is Kind.PRIVATE and outgoing.name.guid not in step.names.routes_to:
         guid = outgoing.name.guid
@@ -107,21 +109,21 @@ def _session(step: Step, outgoing: OutgoingQueue, contact: ConnectAttempt | None
         lead = lead_of(step, outgoing)
         guid = lead[2] if lead is not None else NO_GUID
     if guid != NO_GUID and guid in sessions.of:
-        # Sets have no order, and the same inputs must give the same decisions (I27).
+        # Sets have no order, and equal inputs must give equal decisions (I27).
         found = sessions.peers[min(sessions.of[guid])]
         return None if may_not_serve(step, outgoing, found.who, guid) else found
     peer = sessions.peers.get(contact.session) if contact is not None else None
-    # Over HTTP there is one session for each queue.
+    # Over HTTP each queue has its own session.
     if peer is None or peer.http or may_not_serve(step, outgoing, peer.who, peer.peer):
         return None
     return peer
 
 
 def attach(step: Step, outgoing: OutgoingQueue, peer: Peer) -> None:
-    """A session serves an outgoing queue from now on; what is unacknowledged goes out again.
+    """Let a session serve an outgoing queue; retransmit what is unacknowledged.
 
-    Another session may have served it until now (both sides may connect at once): it does not any
-    more, so that one stream never goes over two sessions.
+    It replaces any other session (both sides may connect at once), so one stream never uses two
+    sessions.
     """
     before = step.sessions.peers.get(outgoing.session)
     if before is not None:
@@ -135,7 +137,7 @@ def attach(step: Step, outgoing: OutgoingQueue, peer: Peer) -> None:
     outgoing.trouble.reason = ""
     outgoing.trouble.attempts = 0
     outgoing.rewind()
-    # Its receiver may have all of it, and only say so: a few ask.
+    # The receiver may have all of it, and only need to say so: a few messages ask.
     lane = outgoing.lanes.get(TRANSACTIONAL_LANE)
     outgoing.repair.probing = (
         lane is not None and not peer.http
@@ -146,7 +148,7 @@ def attach(step: Step, outgoing: OutgoingQueue, peer: Peer) -> None:
 
 
 def has_turn(step: Step, outgoing: OutgoingQueue) -> None:
-    """Something of an outgoing queue may leave on its session."""
+    """Mark that an outgoing queue has something to send on its session."""
     peer = step.sessions.peers.get(outgoing.session)
     if peer is not None:
         step.sessions.full_windows.discard(outgoing.number)
@@ -158,26 +160,26 @@ def has_turn(step: Step, outgoing: OutgoingQueue) -> None:
 
 
 def put_off(step: Step, outgoing: OutgoingQueue) -> None:
-    """Try again later, together with all that lead to the same address."""
+    """Try again later, together with all queues that lead to the same address."""
     way = None if doubtful(step, outgoing) else way_of(step, outgoing)
     if way is None:
         put_off_alone(step, outgoing, step.later_us(retry_s(step, outgoing)))
         return
     contact = step.sessions.contacts.of(way)
     if contact.caller:
-        # Somebody else has begun to connect meanwhile.
+        # Another queue has begun to connect meanwhile.
         outgoing.happens(LinkEvent.CONNECT)
         contact.waiting[outgoing.number] = None
         return
     if contact.retry_us <= step.now.mono_us:
         contact.retry_us = step.later_us(retry_s(step, outgoing))
-        # Timers of one time are compared, and a way without addresses compares with none.
+        # Timers of equal time are compared, and a way without addresses is not comparable.
         step.timer(contact.retry_us, Timer.CONTACT, (way[:5], way[5] is None, way[5] or ()))
     _wait(step, outgoing, contact)
 
 
 def _wait(step: Step, outgoing: OutgoingQueue, contact: ConnectAttempt) -> None:
-    """It is tried when its address is, the next time."""
+    """Let a queue wait for the next attempt at its address."""
     outgoing.happens(LinkEvent.PUT_OFF, retry_us=contact.retry_us)
     contact.waiting[outgoing.number] = None
     trouble = outgoing.trouble
@@ -187,7 +189,7 @@ def _wait(step: Step, outgoing: OutgoingQueue, contact: ConnectAttempt) -> None:
 
 
 def put_off_alone(step: Step, outgoing: OutgoingQueue, retry_us: int) -> None:
-    """Try again at a time of its own."""
+    """Try again at the queue's own time."""
     outgoing.happens(LinkEvent.PUT_OFF, retry_us=retry_us)
-    # A timer of its own: an acknowledgment may stop the one of the resend meanwhile.
+    # A separate timer: an acknowledgment may stop the resend timer meanwhile.
     step.timer(retry_us, Timer.CONNECT, outgoing.number)

@@ -1,7 +1,7 @@
-"""Messages outside transactions that come again (EOD-27).
+"""Detect repeated messages outside transactions (EOD-27).
 
-A repetition has the sent time of the first, too: an identifier that comes with another one was
-given again, by another life of its manager (``core/peers/lives.py``), and is another message.
+A repetition also has the sent time of the first: the same identifier with another sent time is
+another message, numbered by another life of its manager (``core/peers/lives.py``).
 
 Upholds: I7, I24 (bounded in number and time).
 """
@@ -14,12 +14,12 @@ from onceq.model.limits import DUPLICATE_AGE_S_MAX
 from onceq.packet.arrived import ArrivedRun
 
 UNKNOWN_TIME = 0
-"""Sent time of what was seen before sent times were kept."""
+"""Sent time of messages that were seen before sent times were kept."""
 
 
 def new_places(step: Step, run: ArrivedRun, key: str) -> list[int]:
-    """Which messages of a run outside transactions have not come before, by place in it."""
-    # Backwards, so that of a number that comes twice in the run the first place is kept.
+    """Return the indexes of the messages of a run outside transactions that are new."""
+    # Backwards, so that the first index is kept for a number that occurs twice in the run.
     firsts = {number: i for i, number in reversed(list(enumerate(run.message_numbers)))}
     if run.source == NO_GUID:  # over HTTP a message may come without an identifier
         return sorted(firsts.values())

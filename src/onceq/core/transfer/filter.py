@@ -1,7 +1,7 @@
-"""The receiver filter: where an arriving run stands in its stream, and what is made of it.
+"""The receiver filter: find the position of an arriving run in its stream, and judge it.
 
-Pure decisions about numbers; nothing is stored or sent here. What they are based on, and why they
-keep messages single and in order, is in ``core/transfer/incoming_states.py``.
+Pure decisions about numbers; nothing is stored or sent here. ``core/transfer/incoming_states.py``
+says what they are based on, and why they keep messages single and in order.
 
 Upholds: I4 (accepted at most once), I5 (commit order), I24 (bounded memory).
 """
@@ -13,8 +13,8 @@ from onceq.model.record import Record
 
 
 class Judgment(Record, frozen=True):
-    """Verdicts on one run: its first ``duplicates`` messages are repetitions, the rest is judged
-    by ``verdict``."""
+    """Verdicts on one run: its first ``duplicates`` messages are repetitions, and ``verdict``
+    judges the rest."""
 
     verdict: Verdict
     duplicates: int = 0
@@ -23,7 +23,7 @@ class Judgment(Record, frozen=True):
 def judge(
     *, stream: int, last: int, arrived: int, number: int, previous: int, count: int = 1
 ) -> Judgment:
-    """Say which messages of a run may enter their destination queue now.
+    """Return which messages of a run may enter their destination queue now.
 
     Args:
         stream: Stream that this receiver is in for the sender and the queue; 0 if none.
@@ -45,8 +45,8 @@ def judge(
         known = min(max(last - number + 1, 0), count) if arrived == stream else 0
         if known == count:
             standing = Standing.REPEATED
-        # A smaller previous number is no gap: the head of what is unacknowledged names 0, whatever
-        # this receiver has accepted before it (EOD-7).
+        # A smaller previous number is no gap: the first unacknowledged message names 0, even if
+        # this receiver has accepted messages before it (EOD-7).
         elif known == 0 and previous > last:
             standing = Standing.AHEAD
         else:
@@ -55,5 +55,5 @@ def judge(
 
 
 def contradicted() -> Judgment:
-    """The verdict on a run of which a number was accepted with another message."""
+    """Return the verdict on a run if one of its numbers was accepted with another message."""
     return Judgment(VERDICTS[StreamState.PRESENT][Standing.ANOTHER])

@@ -1,14 +1,14 @@
 """Messages for another manager that pass through this one (a routing server).
 
 They are stored and forwarded like other recoverable messages, packet by packet as they came: the
-hop count is the only field that changes. Streams are a matter of the first and the last manager
-only; here no stream state exists, and an order acknowledgment is one more message (EOD-1).
+hop count is the only field that changes. Only the first and the last manager handle streams; this
+one keeps no stream state, and an order acknowledgment is one more message (EOD-1).
 
-Lifetimes count from the time of sending that stands in the packet, so nothing is subtracted on the
-way (CNF-2). What is too late here, or has made too many hops, ends here: the sender of a message
-that is not transactional is told, if it asked, and has its dead letter here (Q-16). The sender of
-a transactional one keeps it until it is acknowledged in order, and so learns of its lifetime by
-itself; of the hops it is told by a final acknowledgment.
+Lifetimes count from the sent time in the packet, so nothing is subtracted on the way (CNF-2). A
+message that is too late here, or has made too many hops, ends here: the sender of a
+non-transactional message gets a report, if it asked, and its dead letter stays here (Q-16). The
+sender of a transactional message keeps it until the order acknowledgment, and so notices the end of
+its lifetime itself; a final acknowledgment reports too many hops.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ from onceq.packet.arrived import USER, ArrivedRun
 FORWARD_LANE = 6
 """Behind final acknowledgments, before what is sent here."""
 _HOPS = "hops"
-"""In the history of what was seen: the messages that had made too many hops here."""
+"""Key in the history of seen messages: those that had made too many hops here."""
 
 
 def forward(step: Step, run: ArrivedRun, *, room: bool) -> bool:
-    """Keep a run for its manager; False if this manager passes nothing on, or has no room.
+    """Keep a run for its manager; False if this manager forwards nothing, or has no room.
 
     Args:
         room: Whether this computer has room for more messages.
     """
-    # Kind 3, a private queue by its number, is the only one that makes a name of its own together
-    # with the GUID of the manager; direct names are connected to as they are.
+    # Kind 3, a private queue by its number, is the only one that forms a name together with the
+    # GUID of the manager; managers connect to direct names unchanged.
     if not step.settings.forward_messages or not room or run.destination.kind != 3:
         return False
     packets = hopped(run.packets)
@@ -75,7 +75,7 @@ def forward(step: Step, run: ArrivedRun, *, room: bool) -> bool:
 
 
 def keep(step: Step, run: ArrivedRun, packets: Run, outgoing: OutgoingQueue) -> None:
-    """Put a run, whose packets have been given one more hop, into an outgoing queue."""
+    """Put a run, whose packets have one more hop, into an outgoing queue."""
     flags = 0 if run.recoverable else PUT_EXPRESS
     if not run.transactional:
         flags |= ack_flags(run.acknowledge & Acknowledge.NEGATIVE_ARRIVAL, arrived=False)
@@ -85,7 +85,7 @@ def keep(step: Step, run: ArrivedRun, packets: Run, outgoing: OutgoingQueue) -> 
     expires = NEVER_S if lifetime >= NEVER_S - 1 else min(run.sent_time + lifetime, NEVER_S - 1)
     if not run.time_to_reach_queue:
         flags |= PUT_WANTS | PUT_ONCE
-        # One attempt (CNF-4), over when a stream would be sent again.
+        # One attempt (CNF-4); it is over when a stream would be sent again.
         expires = min(expires, step.now.wall_s + math.ceil(step.settings.resend_first_s))
     build = ChangeBuilder(step)
     due = run.due if run.due > step.now.wall_s else 0
@@ -98,8 +98,8 @@ def keep(step: Step, run: ArrivedRun, packets: Run, outgoing: OutgoingQueue) -> 
 
 
 def _refuse(step: Step, run: ArrivedRun) -> None:
-    """Too many hops: most likely two managers send it to and fro. Told once, however often the
-    sender comes again before it has heard of it."""
+    """Refuse a run with too many hops: probably two managers forward it to each other. Report it
+    once, even if the sender repeats it before it gets the report."""
     refusal = MessageClass.NACK_HOP_COUNT_EXCEEDED
     step.notice("a message has made too many hops", guid_text(run.source),
                 source=guid_text(run.source), number=run.destination.number)  # fmt: skip
@@ -115,8 +115,8 @@ def _refuse(step: Step, run: ArrivedRun) -> None:
     new_numbers = array("I", (numbers[at] for at in new))
     build.change.seen.append(Seen(source, _HOPS, new_numbers, sent))
     every = list(run.packets)
-    # A final acknowledgment tells of neighbours: of one that was told of and lies between others
-    # it is told once more, which changes nothing at its sender.
+    # A final acknowledgment covers neighbours: it reports a message between others a second time,
+    # which changes nothing at its sender.
     first, end = new[0], new[-1] + 1
     what = AtHand(
         side=Side.ROUTER, transactional=run.transactional, level=run.acknowledge,
@@ -129,7 +129,7 @@ def _refuse(step: Step, run: ArrivedRun) -> None:
 
 
 def hopped(packets: Run) -> Run | None:
-    """The packets with one hop more; None if they have made too many (Q-44)."""
+    """Return the packets with one more hop; None if they have made too many (Q-44)."""
     data = bytearray(packets.data)
     at = 0
     for length in packets.lengths:

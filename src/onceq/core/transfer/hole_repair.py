@@ -1,30 +1,29 @@
-"""Holes in what a receiver has: sent again at once, and nothing else is (EOD-9).
+"""Repair of holes in what a receiver has: only the lost messages are sent again, at once (EOD-9).
 
-A receiver takes nothing behind a message that was lost. A sender that hears of that from its resend
-timer alone has sent everything since in vain, and has waited for up to half a minute. Two things
-tell it sooner:
+A receiver accepts nothing behind a lost message. If only the resend timer reveals the loss, the
+sender has wasted everything that it sent since, and up to half a minute. Two things reveal it
+sooner:
 
 * *Another onceq manager names the hole* in its order acknowledgment (``packet/acks.py``): it keeps
-  what has come behind it (``core/step/early_runs.py``), so what lies in the hole is enough. The
-  name counts only where the session is marked; in the packets of others the same bytes mean
-  nothing.
+  what has come behind it (``core/step/early_runs.py``), so the messages in the hole are enough. The
+  name counts only on a marked session; in the packets of others the same bytes mean nothing.
 * *Any other receiver repeats itself.* Two equal order acknowledgments in one session, while later
-  messages are under way, are what a hole looks like from here. Then the first few that are
-  unacknowledged go out again, once for each number.
+  messages are under way, indicate a hole. Then the first few unacknowledged messages go out again,
+  once for each number.
 
-What goes out again keeps its numbers (EOD-5), and its previous numbers are made anew (EOD-6), as at
-any transmission. Up to where everything else was transmitted does not move.
+A retransmitted message keeps its number (EOD-5); its previous number is made at each transmission
+(EOD-6). The position up to which everything else was transmitted does not move.
 
 Not every hole is a loss. A packet of an earlier connection that comes late, or one that has
-overtaken others, stands before messages that are merely under way, and these may be all that was
-transmitted since. So a few go first, and twice as many each time when the receiver has taken just
-what was sent again and names the rest. When it has taken more than that, the rest is coming, and
-nothing of it is sent. A hole that stays as it is, or is named by a liar, costs as many, and not
+overtaken others, precedes messages that are merely under way, and these may be all that was
+transmitted since. So a few messages go first, and twice as many each time when the receiver has
+taken exactly the retransmitted ones and names the rest. When it has taken more, the rest is coming,
+and none of it is sent. A hole that does not change, or that a liar names, costs as many, but not
 often: after 100 ms, then after twice as long each time.
 
-The resend timer runs as it would without all this; it finds what is lost at the end, where no later
-message shows it. It rings also when acknowledgments were lost or are late, and then a receiver that
-names holes lacks little or nothing. So the first two unacknowledged ones ask it. If it has nothing
+The resend timer runs independently of this; it finds losses at the end, where no later message
+shows them. It also rings when acknowledgments were lost or are late, and then a receiver that names
+holes lacks little or nothing. So the first two unacknowledged messages ask it. If it has nothing
 behind them and names no hole, a longer part follows, and so on: what it has is not sent again.
 
 Upholds: I5, I8 (true links), I10 (a hole lets nothing be forgotten), I24 (bounded), I26.
@@ -48,7 +47,7 @@ from onceq.packet.acks import OrderAck
 
 
 def hole_shown(step: Step, peer: Peer, ack: OrderAck) -> None:
-    """An order acknowledgment has let go what it covers: does it show a hole behind?."""
+    """Repair the hole behind what an order acknowledgment has released, if it shows one."""
     outgoing = step.state.streams.get(ack.stream)
     if outgoing is None or not _newest(outgoing, ack):
         return
@@ -60,7 +59,7 @@ def hole_shown(step: Step, peer: Peer, ack: OrderAck) -> None:
     if outgoing.repair.asked[0]:
         _answered(step, outgoing, ack)
     if peer.extended and ack.tells_holes:
-        # Of what was not transmitted on this session nothing can be missing.
+        # A message that was not transmitted on this session cannot be missing.
         sent = min(outgoing.sent, head.end)
         if ack.number + 1 == ack.first_missing <= ack.last_missing <= sent - head.base:
             _repair(step, outgoing, ack, head.base + ack.last_missing, sent)
@@ -69,22 +68,22 @@ def hole_shown(step: Step, peer: Peer, ack: OrderAck) -> None:
 
 
 def _newest(outgoing: OutgoingQueue, ack: OrderAck) -> bool:
-    """One that is older than another one tells of what was; its hole may be filled long ago."""
+    """Return whether this is the newest acknowledgment; the hole of an older one may be filled."""
     if not ack.number:  # the beginning is missing, so nothing of the stream was acknowledged
         return outgoing.last_ack[0] < ack.stream
     return outgoing.last_ack == (ack.stream, ack.number)
 
 
 def _answered(step: Step, outgoing: OutgoingQueue, ack: OrderAck) -> None:
-    """The resend timer has rung, and an acknowledgment says what the receiver has.
+    """Continue after the resend timer: an acknowledgment says what the receiver has.
 
-    Only one that names no holes, or ends just where the question did and names none, shows that
-    nothing has come behind. Anything else that it may lack is under way, or lost behind all that
-    it has, where the timer finds it again.
+    Only one that names no holes, or that ends exactly at the question and names none, proves that
+    nothing has come behind. Anything else that the receiver may lack is under way, or lost behind
+    all that it has, where the timer finds it again.
     """
     (count, last), acked = outgoing.repair.asked, outgoing.head.base + ack.number
     if not ack.tells_holes:
-        # An earlier version: it has kept nothing.
+        # An earlier version: it keeps nothing.
         outgoing.sent = min(outgoing.sent, max(last, acked))
     elif acked < last:
         return
@@ -95,26 +94,26 @@ def _answered(step: Step, outgoing: OutgoingQueue, ack: OrderAck) -> None:
 
 
 def _repair(step: Step, outgoing: OutgoingQueue, ack: OrderAck, last: int, sent: int) -> None:
-    """Send the beginning of a hole again that was named, unless that was done just now, or what
-    lies in it is coming.
+    """Send the beginning of a named hole again, unless that was just done, or its messages are
+    coming.
 
     Args:
-        last: Counter of the last message in it.
-        sent: That of the last one that was transmitted.
+        last: Counter of the last message in the hole.
+        sent: Counter of the last transmitted message.
     """
     lane, repair, about = outgoing.ordered_lane, outgoing.repair, (ack.stream, ack.number)
     if len(repair.ranges) >= HOLES_WAITING_MAX:
         return
     first = lane.first_available()
-    # What ends the hole has ended here: the next one names another previous number now (EOD-8).
+    # The end of the hole has ended here: the next one names another previous number now (EOD-8).
     if lane.state(last) != AVAILABLE:
         last = min(lane.first(AVAILABLE, last, sent + 1), sent)
     if last == repair.end and about > repair.about:
-        # The same hole, and it begins later than before.
+        # The same hole, with a later beginning.
         repair.about, repair.times = about, 0
         repair.again_us = step.later_us(HOLE_AGAIN_S)
         if outgoing.head.base + ack.number > repair.until:
-            # What has come was not sent again: it was late, not lost. Then so is the rest.
+            # A message came that was not sent again: it was late, not lost. So is the rest.
             repair.until, repair.count = outgoing.head.base + ack.number, HOLE_MESSAGES
             return
         if first <= repair.until:
@@ -140,7 +139,7 @@ def _repair(step: Step, outgoing: OutgoingQueue, ack: OrderAck, last: int, sent:
 
 
 def _guess(step: Step, outgoing: OutgoingQueue, peer: Peer, ack: OrderAck) -> None:
-    """Take the second of two equal acknowledgments for a hole."""
+    """Treat the second of two equal acknowledgments as a hole."""
     repair, said = outgoing.repair, (peer.session, ack.stream, ack.number)
     if repair.heard != said:
         repair.heard = said

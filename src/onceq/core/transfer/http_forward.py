@@ -1,12 +1,12 @@
-"""Messages over HTTP for a queue of another host: they are kept here, and passed on (HTTP-8).
+"""Forward messages that come over HTTP for a queue of another host: store, then pass on (HTTP-8).
 
-That is what a border server does between an inner and an outer network: a redirection gives an
-outer URL an inner queue, or everything is passed on where that is configured. Stream, numbers and
-identifiers stay those of the sender, and the last host judges them; here is no stream state. One
-thing is remembered for a stream: where its receipts go, because only some of its messages say it
-and every one may be the first that the last host sees.
+A border server does that between an inner and an outer network: a redirection maps an outer URL to
+an inner queue, or the configuration passes everything on. Stream, numbers and identifiers remain
+those of the sender, and the last host judges them; this host keeps no stream state. It remembers
+one thing for a stream: where its receipts go, because only some of its messages say it and any one
+may be the first that the last host sees.
 
-A sender that hears no receipt repeats itself. What still waits here is not kept a second time.
+A sender that gets no receipt repeats itself. A message that still waits here is not kept twice.
 
 Upholds: I4 (by the last host's filter), I24 (one small entry a stream, in a bounded table).
 """
@@ -49,7 +49,7 @@ def pass_on(step: Step, session: int, run: ArrivedRun, *, room: bool) -> bool:
     except OnceqError as error:
         step.act(Declined(session, 500, error.text))
         return False
-    # Before the message, whose forced record makes this one durable, too.
+    # Before the message, whose forced record also makes this one durable.
     if run.receipts:
         _learn(step, run)
     if not _waits(step, run, outgoing):
@@ -60,7 +60,7 @@ def pass_on(step: Step, session: int, run: ArrivedRun, *, room: bool) -> bool:
 
 
 def _learn(step: Step, run: ArrivedRun) -> None:
-    """Where the receipts of a stream go: the last host must hear of it."""
+    """Remember where the receipts of a stream go: the last host must know it."""
     receipts = step.state.receipts
     if receipts.of_stream(run.source, run.stream) == run.receipts:
         return
@@ -77,7 +77,7 @@ def _learn(step: Step, run: ArrivedRun) -> None:
 
 
 def _waits(step: Step, run: ArrivedRun, outgoing: OutgoingQueue) -> bool:
-    """Whether this very message still waits here."""
+    """Return whether this very message still waits here."""
     known = step.sessions.passed_on.get((run.source, run.first_message, run.sent_time))
     if known is None:
         return False
@@ -86,7 +86,7 @@ def _waits(step: Step, run: ArrivedRun, outgoing: OutgoingQueue) -> bool:
 
 
 def _remember(step: Step, run: ArrivedRun, outgoing: OutgoingQueue, counter: int) -> None:
-    # Without an identifier a repetition cannot be told from another message.
+    # Without an identifier a repetition looks like any other message.
     if run.source == NO_GUID:
         return
     known = step.sessions.passed_on

@@ -1,31 +1,34 @@
-"""Messages in doubt: transmitted, and given up before anything was heard; how they become certain.
+"""Messages in doubt: transmitted, then given up without an answer; how their end becomes certain.
 
-A message that was transmitted may have arrived, whatever its sender has heard. If its time is over,
-or an operator removes it, its sender knows neither that it was received nor that it was not. To
-call it undelivered would be a lie half of the time, and whoever sent it again would have it
-delivered twice. So its dead letter has class 0xC003, in doubt (CNF-12), and nothing else is told.
+A message that was transmitted may have arrived, even if its sender got no answer. If its time is
+over, or an operator removes it, its sender knows neither that it was received nor that it was not.
+To call it undelivered would be false half of the time, and an application that sends it again would
+deliver it twice. So its dead letter has class 0xC003, in doubt (CNF-12), and nothing else is
+reported.
 
 Between two onceq managers the doubt ends (CNF-22), because the receiver still knows. The sender
 asks about the streams concerned, and says from which number on anything is still alive. The
-receiver first takes note of that, durably, as if the next message had come: from then on nothing
-before that number can be accepted, so what it says next stays true even if old packets are still
-under way. That order is all that makes the answer safe. Then it says what it has accepted and what
-was passed over:
+receiver first notes that durably, as if the next message had come: from then on it can accept
+nothing before that number, so its answer stays true even if old packets are still under way. That
+order alone makes the answer safe. Then it reports which messages it accepted and which it passed
+over:
 
-* What was passed over was never delivered. Its dead letter gets the class of what ended the wait.
-* What was accepted waits for its final acknowledgment, which settles it even now, late: received,
-  and the dead letter goes; or else, and its class becomes the true reason.
-* What the receiver has forgotten, or one of two copies of it has not seen, stays in doubt. So does
-  what another copy of the sender may have sent in a stream of its own, and what was given to two
-  managers, one after the other under the same name.
+* A message that was passed over was never delivered. Its dead letter gets the class of what ended
+  the wait.
+* A message that was accepted waits for its final acknowledgment, which settles it even late: if it
+  was received, the dead letter goes; otherwise its class becomes the true reason.
+* A message stays in doubt if the receiver has forgotten it, or one of two copies of the receiver
+  has not seen it. So does a message that another copy of the sender may have sent in its own
+  stream, and one that was given to two managers in turn under the same name.
 
-Only a manager that a message was given to can say that. Each doubt knows which these are
-(``Doubt.given``): another one that answers under the name since is not asked, and its word does not
-count.
+Only a manager that a message was given to can answer for it. Each doubt knows these managers
+(``Doubt.given``): another one that answers under the name since is not asked, and its answer does
+not count.
 
-Asking is repeated, with growing pauses, until there is an answer; both sides remember over a crash,
-within bounds. Managers without this extension are never asked, nor are older ones about a public
-queue. The table of endings has what each sender is told (``core/ending/table.py``).
+The question is repeated, with growing pauses, until there is an answer; both sides remember it over
+a crash, within bounds. Managers without this extension are never asked, and older ones are not
+asked about a public queue. The table of endings says what each sender gets
+(``core/ending/table.py``).
 
 Upholds: I6, I11 (a dead letter changes its reason once, on record), I13, I24 (bounded tables).
 """
@@ -74,7 +77,7 @@ from onceq.packet.settle import (
 
 
 def settling(step: Step, peer: Peer, run: ArrivedRun) -> None:
-    """A packet about doubts has come."""
+    """Handle a packet about doubts."""
     if not peer.extended or run.source != peer.peer:
         return
     for packet in run.packets:
@@ -99,7 +102,7 @@ def settling(step: Step, peer: Peer, run: ArrivedRun) -> None:
 
 
 def inquire(step: Step, outgoing: OutgoingQueue) -> None:
-    """Ask about what is in doubt, if anything is: now if there is a session, else later."""
+    """Ask about messages in doubt, if there are any: now if there is a session, else later."""
     inquiries = outgoing.inquiries
     if not _askable(step, outgoing, step.state.doubts.managers_of(outgoing.number), 0, 1):
         inquiries.over()
@@ -116,14 +119,14 @@ def inquire(step: Step, outgoing: OutgoingQueue) -> None:
         inquiries.goes_on = _ask_from(step, peer, outgoing, start)
         if inquiries.goes_on:
             wait_us = min(wait_us, step.later_us(NO_ROOM_S))
-    # Without a session, too: the timer makes one.
+    # Also without a session: the timer makes one.
     inquiries.due_us = wait_us
     step.timer(wait_us, Timer.INQUIRE, outgoing.number)
 
 
 def _knowing(step: Step, outgoing: OutgoingQueue) -> Peer | None:
-    """The session to ask on: the one that the queue has, if its manager may have been given what is
-    in doubt, and can be asked about that now; else any with a manager that may. A private name
+    """Return the session to ask on: the queue's own, if its manager may have been given messages in
+    doubt, and can be asked about them now; else any session with a manager that may. A private name
     leads to one manager only, perhaps through a router."""
     sessions = step.sessions
     peer = sessions.peers.get(outgoing.session)
@@ -138,8 +141,8 @@ def _knowing(step: Step, outgoing: OutgoingQueue) -> Peer | None:
 
 
 def _ask_from(step: Step, peer: Peer, outgoing: OutgoingQueue, start: int) -> int:
-    """Ask about streams from one on, a bounded number of them; returns the one from which the next
-    question goes on, 0 if that were all."""
+    """Ask about a bounded number of streams from ``start`` on; return the stream at which the next
+    question starts, 0 if there are no more."""
     streams = _askable(step, outgoing, (peer.peer, ANYBODY), start, STREAMS_AT_ONCE + 1)
     for at in range(0, min(len(streams), STREAMS_AT_ONCE), INQUIRY_STREAMS_MAX):
         some = streams[at : min(at + INQUIRY_STREAMS_MAX, STREAMS_AT_ONCE)]
@@ -152,9 +155,9 @@ def _ask_from(step: Step, peer: Peer, outgoing: OutgoingQueue, start: int) -> in
 def _askable(
     step: Step, outgoing: OutgoingQueue, managers: Iterable[bytes], start: int, count_max: int
 ) -> list[tuple[int, int]]:
-    """The streams in doubt that one of these managers may know of, from one on, that are not behind
-    the one that is transmitted now: a receiver that is asked about a stream leaves those before it,
-    and what waits in them would be stale."""
+    """Return the streams in doubt, from ``start`` on, that one of these managers may know and that
+    are not behind the stream in transmission: a receiver that is asked about a stream leaves those
+    before it, and what waits in them would become stale."""
     streams = step.state.doubts.streams_of(outgoing.number, managers, start, count_max)
     if streams and outgoing.unacknowledged:
         head = outgoing.head.stream
@@ -163,8 +166,8 @@ def _askable(
 
 
 def on_timer(step: Step, number: int) -> None:
-    """Nothing was answered in time: ask, over a new session if need be. Or there was more to ask:
-    go on, on the session that is there (see ``NO_ROOM_S``)."""
+    """Ask again if no answer came in time, over a new session if necessary; or continue a longer
+    question on the open session (see ``NO_ROOM_S``)."""
     outgoing = step.state.all_queues.get(number)
     if not isinstance(outgoing, OutgoingQueue):
         return
@@ -182,7 +185,7 @@ def on_timer(step: Step, number: int) -> None:
 
 
 def _live_from(outgoing: OutgoingQueue, stream: int, last: int) -> int:
-    """The first number of a stream that may still be sent; no smaller one ever will be."""
+    """Return the first number of a stream that may still be sent; no smaller one ever will be."""
     base = outgoing.base_of(stream)
     if base is None:
         return last + 1
@@ -194,8 +197,8 @@ def _live_from(outgoing: OutgoingQueue, stream: int, last: int) -> int:
 
 
 def _settle(step: Step, peer: Peer, memories: list[Memory]) -> None:
-    """The receiver has said what it accepted; what was said of a stream before is settled first.
-    What is not looked at now is asked about again."""
+    """Settle what the receiver says it accepted, after what it said of a stream before. The sender
+    asks again about what is not examined now."""
     doubts, settling = step.state.doubts, step.sessions.settling
     new = {m.stream: m for m in memories if m.stream not in settling and doubts.unknown(m.stream)}
     if new:
@@ -204,8 +207,8 @@ def _settle(step: Step, peer: Peer, memories: list[Memory]) -> None:
 
 
 def _settle_some(step: Step, peer: Peer, memories: list[Memory]) -> Iterator[None]:
-    """Settle what is in doubt of some streams, a bounded number of messages in each step. Dead
-    letters that are received or returned meanwhile are none any more."""
+    """Settle the doubts of some streams, a bounded number of messages in each step. A dead letter
+    that is received or returned meanwhile is gone."""
     left, concerned = ENDED_AT_ONCE, set[int]()
     build = ChangeBuilder(step)
     for memory in memories:
@@ -215,7 +218,7 @@ def _settle_some(step: Step, peer: Peer, memories: list[Memory]) -> Iterator[Non
                 yield
                 build, left = ChangeBuilder(step), ENDED_AT_ONCE
             left -= 1
-            # Once it is known that it arrived, only its final acknowledgment says more.
+            # Once its arrival is certain, only its final acknowledgment says more.
             doubt = step.state.doubts.find(memory.stream, number)
             if doubt is not None and not doubt.arrived:
                 concerned.add(doubt.outgoing)
@@ -234,7 +237,7 @@ def _settle_one(
     step = build.step
     queue = step.state.all_queues.get(doubt.outgoing)
     if not settles(step, peer, doubt, peer.peer):
-        # An honest one was asked about others of this stream, which it may know of.
+        # An honest manager was asked about others of this stream, which it may know.
         if isinstance(queue, OutgoingQueue) and not serves(step, peer, queue, peer.peer):
             disbelieve(step, peer, FORGED, queue=str(queue.name))
         return
@@ -242,7 +245,7 @@ def _settle_one(
     if arrived is None:
         return
     copies = found_of(step, peer.peer) or _other_copy_has(queue, memory.stream, number)
-    # What never came to this one may have come to the one that answered before.
+    # A message that never came to this one may have come to the one that answered before.
     if not arrived and (copies or len(doubt.given) > 1):
         _never_certain(build, doubt)
     else:
@@ -250,12 +253,12 @@ def _settle_one(
 
 
 def _other_copy_has(queue: AnyQueue | None, stream: int, number: int) -> bool:
-    """Whether another manager with this identity may have a message, and have sent it in a stream
-    of its own: that it never came in this one says nothing then."""
+    """Return whether a copy of this manager may have sent a message in a stream of its own; then
+    its absence from this stream proves nothing."""
     if not isinstance(queue, OutgoingQueue):
         return False
     base, shared = queue.base_of(stream), queue.elsewhere.get(TRANSACTIONAL_LANE, 0)
-    # A stream of which nothing waits any more has no base: of its messages any may be shared.
+    # A stream without waiting messages has no base: any of its messages may be shared.
     return shared > 0 if base is None else base + number <= shared
 
 
@@ -268,10 +271,10 @@ def _move(doubt: Doubt, op: Op, reason: int) -> RangeChange:
 
 
 def _settled(build: ChangeBuilder, doubt: Doubt, ending: Ending, reason: int) -> None:
-    """It was not received. Its dead letter gets the true class; what was kept out of sight goes."""
+    """Settle an undelivered message: its dead letter gets the true class, or goes if hidden."""
     move = _move(doubt, Op.END if doubt.queue == DOUBTS_KEPT else Op.SETTLE, reason)
     if doubt.queue == DOUBTS_KEPT and _fate(ending).dead_letter is When.SETTING:
-        # Nobody asked for a dead letter, but for something else.
+        # The application asked for no dead letter, but for something else.
         move.to = DEAD_XACT if keeps_refusal(build.step.settings, reason) else 0
     if _fate(ending).told is When.ALWAYS:
         move.copies_to = ((ACKS_OWED, 0, reason),)
@@ -279,7 +282,7 @@ def _settled(build: ChangeBuilder, doubt: Doubt, ending: Ending, reason: int) ->
 
 
 def settled_by(step: Step, ack: FinalAck) -> bool:
-    """Whether a final acknowledgment, come late, is about a message in doubt: it settles it."""
+    """Return whether a late final acknowledgment is about a message in doubt, and settle that."""
     doubt = step.state.doubts.find(ack.stream, ack.number)
     if doubt is None or ack.source != step.identity.guid:
         return False
@@ -296,23 +299,23 @@ def settled_by(step: Step, ack: FinalAck) -> bool:
 
 
 def _certain(build: ChangeBuilder, doubt: Doubt, *, arrived: bool) -> None:
-    """The receiver has said whether it accepted a message; only its end may be open then."""
+    """Record whether the receiver accepted a message; after that only its end may be open."""
     lane, kept = build.step.state.all_queues[doubt.queue].lanes[doubt.lane], doubt.queue
     if not arrived:
-        # It ends for what ended the wait for it, and whoever asked can be told so now.
+        # It ends for the reason that ended the wait, and its report can be sent now.
         reason = lane.notes.get(doubt.counter) or MessageClass.NACK_REACH_QUEUE_TIMEOUT
         _settled(build, doubt, Ending.SETTLED_NOT_DELIVERED, int(reason))
     elif kept == DOUBTS_KEPT and not doubt.flags & PUT_JOURNAL:
-        # How it ends there is told by the receiver, to whoever asked.
+        # The receiver reports how it ends there, if the sender asked.
         build.move(_move(doubt, Op.END, 0))
     else:
         build.move(_move(doubt, Op.SETTLE, IN_DOUBT))
 
 
 def _never_certain(build: ChangeBuilder, doubt: Doubt) -> None:
-    """Its receiver runs twice, or it was given to two managers, and what one of the two has not
-    accepted, the other one may have; or its sender runs twice, and the other one may have sent it.
-    It stays in doubt, and nobody is asked any more."""
+    """Leave a message in doubt, and ask no more. Its receiver runs twice, or it was given to two
+    managers: one may have accepted what the other has not. Or its sender runs twice, and the other
+    copy may have sent it."""
     if doubt.queue == DOUBTS_KEPT:
         _stays(build, doubt, doubt.lane, doubt.counter)
     else:
@@ -320,8 +323,8 @@ def _never_certain(build: ChangeBuilder, doubt: Doubt) -> None:
 
 
 def _received(build: ChangeBuilder, doubt: Doubt) -> None:
-    """It was received after all: its dead letter goes, and the copy comes that the journal of this
-    computer shall have (Q-12)."""
+    """Settle a message that was received after all: remove its dead letter, and make the copy for
+    the journal of this computer (Q-12)."""
     move = _move(doubt, Op.REMOVE, 0)
     copied = bool(
         _fate(Ending.SETTLED_RECEIVED).journal and doubt.flags & PUT_JOURNAL
@@ -332,7 +335,7 @@ def _received(build: ChangeBuilder, doubt: Doubt) -> None:
         move.to = JOURNAL if copied else 0
         build.move(move)
         return
-    # A transaction holds the dead letter: it goes when that ends, whatever it decides.
+    # A transaction holds the dead letter: it goes when that ends, with either outcome.
     settled = _move(doubt, Op.SETTLE, MessageClass.ACK_RECEIVE)
     settled.copies_to = ((JOURNAL, 0, 0),) if copied else ()
     build.move(settled)
@@ -341,8 +344,8 @@ def _received(build: ChangeBuilder, doubt: Doubt) -> None:
 
 
 def give_up(step: Step, index: int, count_max: int) -> int:
-    """Messages have been in doubt for so long that nothing more will be heard of them: whoever
-    asked for bad news is told that. Returns how many these are, at most ``count_max``."""
+    """End at most ``count_max`` doubts that are too old for an answer, with the negative reports
+    that were asked for; return their number."""
     build, total = ChangeBuilder(step), 0
     lane = step.state.all_queues[DOUBTS_KEPT].lanes[index]
     for first, count in lane.expired(step.now.wall_s, (AVAILABLE,), count_max):
@@ -354,8 +357,8 @@ def give_up(step: Step, index: int, count_max: int) -> int:
 
 
 def _never_told(step: Step, outgoing: OutgoingQueue) -> Iterator[None]:
-    """The manager of a queue cannot be asked, and has not promised to tell how these messages end:
-    whoever asked for bad news is told now that they are in doubt, a bounded number in each step."""
+    """Report these messages as in doubt where negative reports were asked for, a bounded number in
+    each step: the queue's manager cannot be asked, and has not promised to report how they end."""
     while doubts := step.state.doubts.hidden(outgoing.number, ENDED_AT_ONCE):
         build = ChangeBuilder(step)
         for doubt in doubts:
@@ -366,11 +369,11 @@ def _never_told(step: Step, outgoing: OutgoingQueue) -> Iterator[None]:
         yield
         peer = _knowing(step, outgoing)
         if peer is None or can_ask(peer, outgoing):
-            return  # on the next session this begins anew, or the manager can be asked
+            return  # the next session begins this again, or its manager can be asked
 
 
 def _stays(build: ChangeBuilder, doubt: Doubt | None, index: int, counter: int) -> None:
-    """A doubt is given up. One that is not in the table was one too many for it."""
+    """Give up a doubt. One that is not in the table did not fit into it."""
     move = RangeChange(Op.END, DOUBTS_KEPT, index, counter, 1, IN_DOUBT)
     asked = doubt is None or (doubt.flags & PUT_NACK_ARRIVAL and not doubt.arrived)
     if asked and _fate(Ending.NEVER_SETTLED).told is When.ASKED:

@@ -1,11 +1,11 @@
-"""What a receiver answers when it is asked what became of messages (CNF-22).
+"""What a receiver answers to the question what became of messages (CNF-22).
 
-It takes note of what will never come, durably, as if the next message had come; then it says what
-did. What was never accepted of a stream that it has left goes on in at most one other stream of the
-sender: the first that claims it, by announcing itself together with the question
-(``core/transfer/stranded.py``). To whoever else asks, it is not known from then on.
+It first notes durably what will never come, as if the next message had come; then it reports what
+came. What was never accepted in a stream that the receiver has left continues in at most one other
+stream of the sender: the first that claims it, by announcing itself together with the question
+(``core/transfer/stranded.py``). To any other sender the answer is *not known* from then on.
 
-Upholds: I4, I6, I11 (what was said stays true), I24 (bounded tables).
+Upholds: I4, I6, I11 (an answer stays true), I24 (bounded tables).
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ NOBODY_KNOWS: Final = 0xFFFF_FFFF
 
 
 def answer(step: Step, peer: Peer, asked: Inquiry) -> None:
-    """Take note of what will never come, then say what did.
+    """Note what will never come, then report what came.
 
-    An older manager names any public queue by the number 0, which is of no queue: nothing is said.
+    An older manager names any public queue by the number 0, which is no queue's: it gets no answer.
     """
     if asked.destination == NO_QUEUE:
         return
     key, _ = arrival_key(step, asked.destination)
     for stream, live_from in sorted(asked.streams):
-        # 0 asks only, and says nothing of what is gone (``core/transfer/stranded.py``).
+        # 0 only asks, and says nothing of what is gone (``core/transfer/stranded.py``).
         if live_from:
             _note_gone(step, peer, key, stream, live_from)
     fence = _fence(step, peer, key, asked)
@@ -61,7 +61,7 @@ def answer(step: Step, peer: Peer, asked: Inquiry) -> None:
 
 
 def _note_gone(step: Step, peer: Peer, key: str, stream: int, live_from: int) -> None:
-    """Nothing before a number will be sent any more, nor anything of an older stream."""
+    """Note that nothing before a number, and nothing of an older stream, will be sent any more."""
     state = step.state
     progress = state.progress.get((peer.peer, key))
     if progress is None and not stream_room(step, peer.peer):
@@ -71,14 +71,14 @@ def _note_gone(step: Step, peer: Peer, key: str, stream: int, live_from: int) ->
         return
     if stream > here or (stream == here and live_from - 1 > last):
         change = Change(step.now.wall_s)
-        # The last number is smaller than the first: nothing is accepted, and all that lies between
-        # the last accepted one and this is remembered as passed over.
+        # The last number is smaller than the first: nothing is accepted, and everything between
+        # the last accepted number and this one is recorded as passed over.
         change.advances.append(Advance(peer.peer, key, stream, live_from - 1, live_from))
         step.record(change)
 
 
 def _fence(step: Step, peer: Peer, key: str, asked: Inquiry) -> int:
-    """The stream that claims what was not accepted of the others that are asked about; 0: none."""
+    """Return the stream that claims what the others in the question have not accepted; 0: none."""
     progress = step.state.progress.get((peer.peer, key))
     if progress is None or all(live_from for _, live_from in asked.streams):
         return 0
@@ -86,7 +86,7 @@ def _fence(step: Step, peer: Peer, key: str, asked: Inquiry) -> int:
 
 
 def _memory(step: Step, peer: Peer, key: str, stream: int, *, asked: bool) -> Memory | None:
-    """What is known of a stream; who asks about it by name is always answered."""
+    """Return what is known of a stream; a question that names it always gets an answer."""
     state = step.state
     found = state.memory_of(peer.peer, key, stream)
     progress = state.progress.get((peer.peer, key))
@@ -98,8 +98,8 @@ def _memory(step: Step, peer: Peer, key: str, stream: int, *, asked: bool) -> Me
 
 
 def _claimed(step: Step, peer: Peer, key: str, memory: Memory, fence: int) -> Memory:
-    """What may be said of a stream: of what was not accepted only if it goes on where this is
-    said; the first that asks for it has it."""
+    """Return what may be said of a stream: what was not accepted is reported only to the stream in
+    which it continues, the first that asks for it."""
     if not memory.closed:
         return memory
     by = step.state.memories.claimed(peer.peer, key, memory.stream)

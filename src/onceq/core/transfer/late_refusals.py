@@ -1,16 +1,16 @@
-"""Refusals that come when their message has been let go of, and refusals that come again.
+"""Refusals that come after their message was released, and refusals that come again.
 
-A receiver tells a refusal before the acknowledgment that covers it (``core/transfer/transmit.py``).
-Where the two go different ways, where an operator holds answers back, and where the receiver is not
-onceq, the refusal may be the later one. Its sender has released the message by then, unless it
-waits to be told the end: there is nothing to keep, and its sender has asked for nothing.
-So the refusal is counted for its outgoing queue, durably, with the identifier of the message, and
-the log tells of it (finding U1).
+A receiver reports a refusal before the acknowledgment that covers it
+(``core/transfer/transmit.py``). Where the two take different ways, where an operator holds answers
+back, and where the receiver is not onceq, the refusal may come later. Its sender has released the
+message by then, unless it waits for a report of the end: there is nothing left to keep, and the
+application has asked for nothing. So the outgoing queue counts the refusal durably, with the
+identifier of the message, and the log reports it (finding U1).
 
-What was released and what has ended look alike: both are gone. So each refusal that was taken is
-remembered (``State.refused``), in the record that it makes. A session that is lost brings it once
-more, and then it says nothing new. The table is its own: neither many refusals nor many messages
-outside transactions make the other be forgotten (finding R2).
+A released message looks like an ended one: both are gone. So the record that a refusal makes also
+remembers that it was taken (``State.refused``). A new session after a loss brings it once more, and
+then it has no effect. The table is separate: neither many refusals nor many messages outside
+transactions push the other out (finding R2).
 
 Upholds: I11, I13, I24 (bounded memories).
 """
@@ -36,27 +36,26 @@ TOO_LATE: Final = "a message was refused after it was acknowledged: it is in no 
 
 
 def taken_before(step: Step, ack: FinalAck) -> bool:
-    """Whether a final acknowledgment is a refusal that was taken already."""
+    """Return whether a final acknowledgment is a refusal that was taken before."""
     return ack.message_class in REFUSALS and (ack.stream, ack.number) in step.state.refused
 
 
 def note_taken(build: ChangeBuilder, ack: FinalAck) -> None:
-    """If it is a refusal, the record under construction takes it."""
+    """Add a refusal to the record under construction; ignore any other acknowledgment."""
     if ack.message_class in REFUSALS:
         build.change.refused.append((ack.stream, ack.number))
 
 
 def refused_late(step: Step, peer: Peer, ack: FinalAck) -> None:
-    """A final acknowledgment is of a message that is not here any more: count it if it is a
-    refusal."""
+    """Count a final acknowledgment of a message that is gone, if it is a refusal."""
     if ack.message_class not in REFUSALS or ack.source != step.identity.guid:
         return
     id = str(MessageId(ack.source, ack.message))
     told = {"id": id, "class": class_name(ack.message_class), "told_by": guid_text(ack.acker)}
     outgoing = _outgoing(step, ack.stream)
     if outgoing is None:
-        # An operator has tidied the queue away, or very many streams were begun since.
-        # Of a stream that is in no table it is not known who may speak of it: no stranger may.
+        # An operator has removed the queue, or very many streams were begun since. If a stream is
+        # in no table, it is not known who may report on it: no stranger may.
         if gave(step, ack.stream) and known(step, peer.peer):
             step.notice(TOO_LATE, **told)
         return
@@ -79,7 +78,7 @@ def refused_late(step: Step, peer: Peer, ack: FinalAck) -> None:
 
 
 def _outgoing(step: Step, stream: int) -> OutgoingQueue | None:
-    """The outgoing queue that a stream was begun in."""
+    """Return the outgoing queue in which a stream was begun."""
     state = step.state
     found = state.streams.get(stream) or state.all_queues.get(state.drained.get(stream, 0))
     return found if isinstance(found, OutgoingQueue) else None

@@ -1,26 +1,26 @@
-"""Order acknowledgments: when a sender is told how far its stream has come (EOD-31 to EOD-36).
+"""Order acknowledgments: when a receiver reports how far a stream has come (EOD-31 to EOD-36).
 
-A sender keeps a transactional message, and transmits it again, until it hears that the receiver has
-it for good. So an order acknowledgment must never run ahead of the disk: it names the last number
-that a durable record has accepted, and the sender forgets everything up to it (I9, I10). One that
-came too early, before a power cut, would be a message that nobody has. One that is late or lost
-costs a repetition, which is turned away and answered with another one. That is why it needs none of
-the care that messages get: it is made anew from what the receiver remembers, leaves on any session
-with the sender, is written nowhere, and is not retransmitted (EOD-36).
+A sender keeps a transactional message, and transmits it again, until it learns that the receiver
+has it durably. So an order acknowledgment must never run ahead of the disk: it names the last
+number that a durable record has accepted, and the sender forgets everything up to it (I9, I10). One
+that left too early, before a power cut, would lose a message on both sides. A late or lost one
+costs a repetition, which the receiver turns away and answers with another one. So it needs none of
+the care that messages get: it is made from what the receiver remembers, leaves on any session with
+the sender, is written nowhere, and is not retransmitted (EOD-36).
 
-What is left to decide is only how often. One for each message would double the packets; none for
-long keeps the sender's window and its disk full. So it goes out when the stream has been quiet for
-a while, at the latest some seconds after the one before, and at once when many messages have come
-(EOD-33). Repetitions count as messages, because whoever sends them has not heard the last one.
+Only its frequency is a choice. One for each message would double the packets; a long pause keeps
+the sender's window and its disk full. So it goes out when the stream has been quiet for a while, at
+the latest some seconds after the one before, and at once when many messages have come (EOD-33).
+Repetitions count as messages, because their sender has missed the last acknowledgment.
 
-It goes out at once where its sender waits for it. What is missing is named in it to those who
-understand that (``packet/acks.py``), as soon as something has come behind it, and again while it is
-missing; to others a repeated number says the same. When it has come, and at the first messages of a
-session, it says how far everything else has come.
+It goes out at once where its sender waits for it. To managers with the extension it names what is
+missing (``packet/acks.py``), as soon as something has come behind it, and again while it is
+missing; to others a repeated number says the same. When the missing part has come, and at the first
+messages of a session, it says how far everything else has come.
 
-Where the beginning of a stream is missing nothing of it can be acknowledged. To those who
-understand that, an acknowledgment of number 0 names it. To others nothing can be said: the
-published packet has no word for it, and what they hear of the stream before they ignore (EOD-10).
+Where the beginning of a stream is missing, nothing of it can be acknowledged. To managers with the
+extension, an acknowledgment of number 0 names it. To others nothing can be reported: the published
+packet has no field for it, and they ignore acknowledgments of the stream before (EOD-10).
 What has come behind is kept all the same, so that their resend timer costs little.
 
 Upholds: I9 (acknowledgments are truthful), I26 (a lost one does not stop a stream).
@@ -40,22 +40,22 @@ from onceq.packet.address import DIRECT
 
 
 def schedule_ack(step: Step, progress: Progress, *, at_once: bool = False) -> None:
-    """An order acknowledgment is due when the stream is quiet, or has not been told for long
-    (EOD-33); also for repetitions, whose sender has missed one (EOD-32).
+    """Schedule an order acknowledgment for when the stream is quiet, or when the last one is too
+    old (EOD-33); also for repetitions, whose sender has missed one (EOD-32).
 
     Args:
         at_once: Its sender waits for it: a hole is to be named or was filled, or the session is new
-            and this shows where to go on.
+            and this shows where to continue.
     """
     now, settings = step.now.mono_us, step.settings
     running = progress.due_us
     if not running:
-        # After a quiet time the longest delay counts from the first message, not from an
-        # acknowledgment of long ago: else that message would be acknowledged alone.
+        # After a quiet time the longest delay counts from the first message, not from an old
+        # acknowledgment: else that message would be acknowledged alone.
         progress.acked_us = max(progress.acked_us, now)
     if at_once or progress.since_ack >= settings.order_ack_messages_max:
         due = now
-    # The hole is named again after this time, whatever comes behind it meanwhile.
+    # The hole is named again after this time, no matter what comes behind it meanwhile.
     elif step.sessions.early.streams and _hole(step, progress):
         due = progress.acked_us + int(settings.order_ack_delay_s * 1_000_000)
     else:
@@ -66,14 +66,14 @@ def schedule_ack(step: Step, progress: Progress, *, at_once: bool = False) -> No
     progress.due_us = due
     if due <= now:
         emit_ack(step, progress)
-    # One that is due later than before needs no timer: the one that is set rings early and is
-    # set again. So a busy stream does not push a timer for every message.
+    # A later due time needs no new timer: the present one rings early and is set again. So a busy
+    # stream does not move a timer for each message.
     elif not running or due < running:
         step.timer(due, Timer.ORDER_ACK, (progress.source, progress.key))
 
 
 def ack_due(step: Step, key: tuple[bytes, str]) -> None:
-    """The timer of an order acknowledgment rings."""
+    """Send an order acknowledgment when its timer rings."""
     progress = step.state.progress.get(key)
     stream, last = (progress.stream, progress.last) if progress is not None else (0, 0)
     early, now = step.sessions.early, step.now.mono_us
@@ -88,13 +88,13 @@ def ack_due(step: Step, key: tuple[bytes, str]) -> None:
 
 
 def _hole(step: Step, progress: Progress) -> int:
-    """The last number of the first hole that is known; 0: none is."""
+    """Return the last number of the first known hole; 0: there is none."""
     key = progress.source, progress.key
     return step.sessions.early.missing(key, progress.stream, progress.last)[1]
 
 
 def emit_ack(step: Step, progress: Progress) -> None:
-    """Hand the acknowledgment to a session with the sender; without one it can wait for the next
+    """Hand the acknowledgment to a session with the sender; without a session it waits for the next
     repetition (EOD-36)."""
     progress.due_us = 0
     progress.since_ack = 0
@@ -104,8 +104,8 @@ def emit_ack(step: Step, progress: Progress) -> None:
         post_receipt(step, progress, address)
         return
     session = progress.session
-    # What was refused is told on the same session, before it is acknowledged (``transmit.py``). If
-    # nothing is to be told, the other session may be that of a copy of the sender.
+    # Refusals leave on the same session, before the acknowledgment (``transmit.py``). If there are
+    # none, the other session may belong to a copy of the sender.
     untold = step.state.outgoing.get(order_queue_key(progress.source))
     if untold is not None and untold.session in step.sessions.peers and ends_wait(untold):
         session = untold.session
@@ -114,7 +114,7 @@ def emit_ack(step: Step, progress: Progress) -> None:
         if not others:
             return
         # Any session with the sender will do. The smallest number, because sets have no order, and
-        # the same inputs must give the same decisions (I27).
+        # equal inputs must give equal decisions (I27).
         session = min(others)
     step.sessions.peers[session].acks[progress.source, progress.key] = None
     step.act(Ready(session))
@@ -123,7 +123,7 @@ def emit_ack(step: Step, progress: Progress) -> None:
 
 
 def _name_again(step: Step, progress: Progress) -> None:
-    """The acknowledgment that leaves now names a hole: the next one does so if it stays."""
+    """Name the hole of this acknowledgment again in the next one, if it remains."""
     early = step.sessions.early.streams[progress.source, progress.key]
     early.told_to = early.missing_to
     early.told += 1
@@ -133,8 +133,8 @@ def _name_again(step: Step, progress: Progress) -> None:
 
 
 def beginning_missing(step: Step, key: tuple[bytes, str]) -> None:
-    """Something of a stream has come that cannot be entered yet, and is kept: its sender is told at
-    once, and again while it stays so."""
+    """Tell the sender at once, and again while it lasts, that messages of a stream have come that
+    are kept and cannot be entered yet."""
     early = step.sessions.early.streams[key]
     if early.missing_to != early.told_to:
         _name_beginning(step, key)
@@ -156,7 +156,7 @@ def _name_beginning(step: Step, key: tuple[bytes, str]) -> None:
     ))  # fmt: skip
     early.told_to = early.missing_to
     early.told += 1
-    # After that its sender's own timer must do.
+    # After that its sender's own timer must suffice.
     if early.told < HOLE_TOLD_MAX:
         _again(step, key)
 

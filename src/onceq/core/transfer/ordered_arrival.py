@@ -1,9 +1,9 @@
-"""Transactional messages arrive: next in their stream, repeated, or before one that is missing.
+"""Transactional messages arrive: next in their stream, repeated, or before a missing one.
 
-The filter comes first (EOD-29). What is next in order is either stored or refused, and in both
-cases the stream's progress and the message, or its recorded refusal, are one record. What is ahead
-in the stream that is there, or in a newer one, is kept as it came (``core/step/early_runs.py``),
-and judged when the progress has moved up to it.
+The filter comes first (EOD-29). A message that is next in order is stored or refused; in both cases
+one record holds the stream's progress and the message, or its refusal. A message that is ahead in
+the present stream, or in a newer one, is kept unchanged (``core/step/early_runs.py``), and judged
+when the progress has reached it.
 
 Upholds: I4, I5, I6, I9, I24.
 """
@@ -50,7 +50,7 @@ from onceq.packet.arrived import ArrivedRun
 
 
 def ordered(step: Step, peer: Peer, run: ArrivedRun) -> bool:
-    """Take a run of a stream in, and what has waited for it; False if there is no place."""
+    """Take in a run of a stream, and the messages that waited for it; False without room."""
     key, queue = arrival_key(step, run.destination, run.sent_to)
     if not _judged(step, peer, run, key, queue):
         return False
@@ -60,28 +60,27 @@ def ordered(step: Step, peer: Peer, run: ArrivedRun) -> bool:
 
 
 def show_early(step: Step, peer: Peer, source: bytes, key: str) -> bool:
-    """Show the filter what was kept, as far as it is not ahead any more; False if there is no
-    place."""
+    """Pass the kept messages that are not ahead any more to the filter; False without room."""
     early, where, shown = step.sessions.early, (source, key), False
     progress = step.state.progress.get(where)
     if progress is None or where not in early.streams:
         return True
     if early.streams[where].stream > progress.stream:
-        return True  # its beginning is missing still
+        return True  # its beginning is still missing
     while run := early.next(where, peer.session, progress.stream, progress.last):
-        # Judged as if it came now: its queue may have gone, and its time be over.
+        # Judged as if it came now: its queue may be gone, and its time over.
         _, queue = arrival_key(step, run.destination, run.sent_to)
         if not room_for(step, run) or not _judged(step, peer, run, key, queue):
             return False
         shown = True
-    # A hole is named as soon as it is known, and that it is filled as soon as it is (EOD-32).
+    # Name a hole, and report its end, as soon as either is known (EOD-32).
     if early.advanced(where, progress.last) or shown:
         schedule_ack(step, progress, at_once=True)
     return True
 
 
 def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | None) -> bool:
-    """Judge a run and store or refuse what is next; False if there is no place."""
+    """Judge a run, and store or refuse what is next; False without room."""
     if not peer.actor.free or step.settings.quiet_system_queues:
         run = heard(step, peer, run, queue, again=run.http)
     direct = run.destination.kind == DIRECT
@@ -102,13 +101,13 @@ def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | No
         _observe(step, run, key, judgment)
     answer = ANSWERS[judgment.verdict]
     if answer.accepted:
-        # Who has an entry already goes on, however full the table is.
+        # A sender that has an entry continues, even if the table is full.
         if progress is None and not stream_room(step, run.source):
             return False
         skip = judgment.duplicates
         packets = run.packets.part(skip, count - skip) if skip else run.packets
         refusal = refusal_of(step, peer, run, queue, len(packets.data))
-        # Over HTTP ``_http_takes`` has declined what would be refused, unless it is only too late.
+        # Over HTTP ``_http_takes`` has declined all refusals but those that are only too late.
         if refusal and not run.http and not refusal_room(step, run, refusal):
             turn_away(step, peer, run, settle.NO_ROOM, here=stream)
             return True
@@ -119,13 +118,13 @@ def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | No
         ):
             return False
         if step.state.restored is not None:
-            # It compares the run with the progress that is about to move on.
+            # It compares the run with the progress that is about to advance.
             undone_restores.came(step, run, progress, skip)
-        # A record for each part: after a crash in between the progress is at the end of a part, and
-        # the sender brings the rest again.
+        # One record for each part: after a crash in between, the progress is at the end of a part,
+        # and the sender brings the rest again.
         for first, part, why in fates(step, queue, packets, refusal):
             _take(step, run, key, queue, part, skip + first, why)
-        # Looked up anew: the first run of a stream has made the entry when its record was applied.
+        # A new lookup: applying the record of a stream's first run has made the entry.
         progress = step.state.progress[run.source, key]
         new = run.message_numbers[skip:]
         accepted.note(run.source, key, run.stream, run.first_number + skip, new)
@@ -138,7 +137,7 @@ def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | No
         if answer.clash:
             twice(step, progress, run)
     if progress is not None and answer.acknowledged:
-        # What was sent before is sent again on a new session: a few, until it is said how far it
+        # On a new session the sender repeats a few sent messages until it learns how far the stream
         # had come (EOD-32).
         known = run.stream == stream and progress.session != peer.session
         at_once = known and not peer.http
@@ -149,7 +148,7 @@ def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | No
 
 
 def _verdict_on(step: Step, run: ArrivedRun, progress: Progress | None) -> Judgment:
-    """Where a run stands; a number that comes again with another message is no repetition."""
+    """Return the filter's judgment; a known number with another message is no repetition."""
     stream, last = (progress.stream, progress.last) if progress is not None else (0, 0)
     judgment = judge(
         stream=stream, last=last, arrived=run.stream, number=run.first_number,
@@ -168,7 +167,7 @@ def _verdict_on(step: Step, run: ArrivedRun, progress: Progress | None) -> Judgm
 def _came(
     step: Step, peer: Peer, run: ArrivedRun, progress: Progress, queue: Queue | None
 ) -> None:  # fmt: skip
-    """Something of a stream has come: where its acknowledgment goes, and what operators see."""
+    """Record where the acknowledgment of a stream goes, and what operators see of the stream."""
     progress.session = peer.session
     progress.direct = run.destination.kind == DIRECT
     progress.leads_to = queue.number if queue is not None else 0
@@ -179,8 +178,7 @@ def _kept(
     step: Step, peer: Peer, run: ArrivedRun, key: str, progress: Progress | None,
     queue: Queue | None,
 ) -> bool:  # fmt: skip
-    """A run is ahead in the stream that is there, or in one that follows: keep it if there is
-    room."""
+    """Keep a run that is ahead in the present stream, or in one that follows, if there is room."""
     early, where = step.sessions.early, (run.source, key)
     kept = early.came(where, peer.session, queue.number if queue is not None else 0, run)
     stream, last = 0, 0
@@ -194,13 +192,13 @@ def _kept(
 
 
 def _count_refused(step: Step, run: ArrivedRun, progress: Progress, verdict: Verdict) -> None:
-    """A run is not accepted: what operators see of that, and what it says all the same."""
+    """Record a run that is not accepted: what operators see, and what it reports all the same."""
     count = len(run.packets)
     progress.rejects += count
     if verdict is Verdict.DUPLICATE:
         progress.duplicates += count
         if run.receipts:
-            # The sender has heard nothing; perhaps it names another way back now (HTTP-6).
+            # The sender got no answer; perhaps it names another return address now (HTTP-6).
             learn_address(
                 step, run.source, run.stream, run.receipts, left=progress.stream, queue=_url(run)
             )
@@ -212,12 +210,12 @@ def _count_refused(step: Step, run: ArrivedRun, progress: Progress, verdict: Ver
 
 
 def _url(run: ArrivedRun) -> str:
-    """The URL that the sender of a run over HTTP has used, before any redirection."""
+    """Return the URL that the sender of a run over HTTP used, before any redirection."""
     return run.sent_to or run.destination.direct
 
 
 def _observe(step: Step, run: ArrivedRun, key: str, judgment: Judgment) -> None:
-    """What was not next leaves no record; the history shall know of it all the same."""
+    """Add to the history what was not next and leaves no record."""
     sight, count = _SIGHTS.get(judgment.verdict, Sight.DUPLICATE), len(run.packets)
     if judgment.verdict is Verdict.ACCEPT:
         count = judgment.duplicates
@@ -236,7 +234,7 @@ def _take(
     step: Step, run: ArrivedRun, key: str, queue: Queue | None, packets: Run, skip: int,
     refusal: int,
 ) -> None:  # fmt: skip
-    """Store or refuse a part of a run, the ``skip`` messages before it being done with."""
+    """Store or refuse a part of a run; the ``skip`` messages before it are done."""
     number, count = run.first_number + skip, len(packets.lengths)
     build = ChangeBuilder(step)
     build.change.advances.append(
@@ -275,7 +273,7 @@ def _store(
         flags |= ack_flags(run.acknowledge, arrived=True)
     count = len(packets.lengths)
     mine = run.message_numbers[skip : skip + count]
-    # A put names the first message number alone; those of later ends are counted on from it.
+    # A put names only the first message number; those of later ends are counted from it.
     for size in _consecutive(mine) if run.wants else (count,):
         part = packets if size == count else packets.part(at, size)
         build.put(
@@ -289,7 +287,7 @@ def _store(
 
 
 def _consecutive(numbers: array[int]) -> list[int]:
-    """Sizes of parts whose message numbers are consecutive."""
+    """Return the sizes of the parts whose message numbers are consecutive."""
     sizes = [1]
     for before, number in pairwise(numbers):
         if number == before + 1:

@@ -1,8 +1,8 @@
-"""Outgoing queues: what waits for one destination, when it leaves, when it may be forgotten.
+"""Outgoing queues: what waits for one destination, when it leaves, and when it may be forgotten.
 
 A message is transmitted when its session has room, and again, from the head on, after a new
-connection or a time-out, until an order acknowledgment covers it (EOD-9, EOD-16). What goes into
-the packets of one session then is in ``core/transfer/transmit.py``.
+connection or a time-out, until an order acknowledgment covers it (EOD-9, EOD-16).
+``core/transfer/transmit.py`` decides what goes into the packets of one session.
 
 Upholds: I10 (release only on truth), I26 (liveness).
 """
@@ -32,20 +32,20 @@ from onceq.packet.acks import FinalAck, OrderAck
 
 TOO_LATE = MessageClass.NACK_REACH_QUEUE_TIMEOUT
 PROBE_MESSAGES = 64
-"""Sent at a time after a time-out, and at first after a new connection, until anything is
-acknowledged; and where a hole is guessed at (a window of MSMQ's)."""
+"""Messages sent at a time after a time-out, and at first after a new connection, until one is
+acknowledged; and where a hole is guessed (a window of MSMQ)."""
 
 
 def start_if_possible(step: Step, outgoing: OutgoingQueue, *, at_once: bool = False) -> None:
     """Let an outgoing queue move if it can: transmit, or connect.
 
     Args:
-        at_once: Connect also where that has just been tried in vain.
+        at_once: Connect even if an attempt has just failed.
     """
     if not outgoing.pending():
         return
     if outgoing.session:
-        # Whether it is held is asked when the session has room.
+        # Whether it is held is checked when the session has room.
         has_turn(step, outgoing)
     elif outgoing.link is Link.NONE and not held(step, outgoing):
         connect(step, outgoing, at_once=at_once)
@@ -59,18 +59,18 @@ def lost(
     idle: bool = False,
     status: ConnectionStatus = ConnectionStatus.UNKNOWN_FAILURE,
 ) -> bool:
-    """No session any more, or none came about: say why.
+    """Record why there is no session, lost or never made.
 
-    A session that was closed for idleness is no trouble: what waits for an order acknowledgment
-    goes on waiting until its time, and only then a new session is made (EOD-17).
+    Closing an idle session is no failure: messages that wait for an order acknowledgment wait on
+    until their time, and only then a new session is made (EOD-17).
 
     Returns:
-        Whether it is to be tried again later (``core/transfer/attempts.py``).
+        Whether to try again later (``core/transfer/attempts.py``).
     """
     outgoing.happens(LinkEvent.LOSE)
     step.sessions.full_windows.discard(outgoing.number)
     nothing_leaves(step, outgoing)
-    # Asked before ``rewind``, which forgets what was sent.
+    # Before ``rewind``, which forgets what was sent.
     if idle and outgoing.pace.due_us and outgoing.sent >= last_allowed(step, outgoing):
         outgoing.connected_s = 0
         put_off_alone(step, outgoing, outgoing.pace.due_us)
@@ -90,7 +90,7 @@ def lost(
 
 
 def retry(step: Step, number: int) -> None:
-    """The connect timer of an outgoing queue rings."""
+    """Connect again when the connect timer of an outgoing queue rings."""
     outgoing = step.state.all_queues.get(number)
     if not isinstance(outgoing, OutgoingQueue) or not 0 < outgoing.retry_us <= step.now.mono_us:
         return
@@ -98,7 +98,7 @@ def retry(step: Step, number: int) -> None:
 
 
 def wake(step: Step, outgoing: OutgoingQueue) -> None:
-    """The time has come for which an outgoing queue was put off."""
+    """Start an outgoing queue when the time is over for which it was put off."""
     outgoing.happens(LinkEvent.WAKE)
     if outgoing.pace.due_us:
         outgoing.pace.due_us = 0
@@ -107,11 +107,11 @@ def wake(step: Step, outgoing: OutgoingQueue) -> None:
 
 
 def resend(step: Step, number: int) -> None:
-    """The resend timer of a stream rings: everything unacknowledged is to go out again (EOD-16).
+    """Send everything unacknowledged again when the resend timer of a stream rings (EOD-16).
 
-    How much of it the receiver has is not known; maybe all, and only acknowledgments were lost. So
-    the first few go alone, and what they are answered with says where to go on. Where receivers
-    name what they lack (``core/transfer/hole_repair.py``), fewer do.
+    The sender does not know how much of it the receiver has; maybe all, and only acknowledgments
+    were lost. So the first few go alone, and their answer says where to continue. Where receivers
+    name what they lack (``core/transfer/hole_repair.py``), fewer go.
     """
     outgoing = step.state.all_queues.get(number)
     if not isinstance(outgoing, OutgoingQueue):
@@ -119,7 +119,7 @@ def resend(step: Step, number: int) -> None:
     pace = outgoing.pace
     if not pace.due_us:
         return
-    # The session was closed for idleness, and this became the time of the next attempt.
+    # The session was closed because it was idle, and this became the time of the next attempt.
     if not outgoing.session:
         retry(step, number)
         return
@@ -143,10 +143,10 @@ def resend(step: Step, number: int) -> None:
 
 
 def note_posted(step: Step, peer: Peer, *, under_way: bool = False) -> None:
-    """Over HTTP one message after another is posted: those that were answered have left.
+    """Mark answered messages as transmitted: over HTTP one message after another is posted.
 
     Args:
-        under_way: So has the one that waits for its answer, and it may be posted again.
+        under_way: The one that waits for its answer has left, too, and may be posted again.
     """
     left = peer.answered + under_way
     while peer.posts and peer.posts[0][0] < left:
@@ -160,7 +160,8 @@ def note_posted(step: Step, peer: Peer, *, under_way: bool = False) -> None:
 
 
 def start_clock(step: Step, outgoing: OutgoingQueue) -> None:
-    """An order acknowledgment is due within the interval of the table (EOD-17)."""
+    """Set the resend timer: an order acknowledgment is due in the interval of the table
+    (EOD-17)."""
     pace = outgoing.pace
     running = pace.due_us
     pace.started_us = step.now.mono_us
@@ -170,7 +171,7 @@ def start_clock(step: Step, outgoing: OutgoingQueue) -> None:
 
 
 def await_ends(step: Step, outgoing: OutgoingQueue, after_s: int = ENDS_ASKED_S) -> None:
-    """Ask in so many seconds of which acknowledged messages the end will be told, if not sooner."""
+    """Ask after this time, if not sooner, which acknowledged messages will get a report."""
     due, running = step.later_us(after_s), outgoing.ends.due_us
     if outgoing.ordered_lane.awaiting and not 0 < running <= due:
         outgoing.ends.due_us = due
@@ -178,10 +179,10 @@ def await_ends(step: Step, outgoing: OutgoingQueue, after_s: int = ENDS_ASKED_S)
 
 
 def last_allowed(step: Step, outgoing: OutgoingQueue) -> int:
-    """Up to where a stream may be transmitted before an order acknowledgment comes.
+    """Return the last message that may be transmitted before an order acknowledgment comes.
 
-    A receiver takes nothing behind a message that was lost, and keeps of it only what it has room
-    for; ``unacknowledged_messages_max`` says how much may be sent in vain.
+    A receiver takes nothing behind a lost message, and keeps of it only what it has room for;
+    ``unacknowledged_messages_max`` limits how much may be sent to no effect.
     """
     lane = outgoing.lanes[TRANSACTIONAL_LANE]
     window = step.settings.unacknowledged_messages_max
@@ -189,16 +190,16 @@ def last_allowed(step: Step, outgoing: OutgoingQueue) -> int:
         window = min(window, PROBE_MESSAGES)
     first = lane.first_available()
     last = min(first + window, lane.next) - 1
-    # The next stream makes the receiver leave this one (EOD-24): it waits until this has drained.
+    # The next stream makes the receiver leave this one (EOD-24): it waits until this one is empty.
     return last if first > outgoing.base else min(last, outgoing.stretch(first).end)
 
 
 def about_to_leave(step: Step, outgoing: OutgoingQueue, lane: int, last: int) -> None:
-    """Messages up to a counter are about to be transmitted: see to it that this is known for ever.
+    """Record durably that messages up to a counter are about to be transmitted.
 
-    The mark is durable before they leave. It runs ahead, so that few of them are needed, and what
-    it allowed in vain is taken back when the session ends. It does not run into a stream that waits
-    for this one to drain: of that, nothing leaves yet.
+    The mark is durable before they leave. It runs ahead, so that few marks are needed; the unused
+    part is taken back when the session ends. It does not run into a stream that waits for this one
+    to drain: nothing of that leaves yet.
     """
     outgoing.transmitted[lane] = max(outgoing.transmitted.get(lane, 0), last)
     if last > outgoing.left.get(lane, 0):
@@ -209,8 +210,8 @@ def about_to_leave(step: Step, outgoing: OutgoingQueue, lane: int, last: int) ->
 
 
 def nothing_leaves(step: Step, outgoing: OutgoingQueue) -> None:
-    """Nothing is transmitted before ``about_to_leave`` says so: take back what was allowed in
-    vain. It is not waited for; lost, it makes doubts of some messages that never left."""
+    """Take back the unused part of the mark; nothing leaves before ``about_to_leave`` allows it. No
+    step waits for this; if it is lost, some messages that never left become doubtful."""
     vain = [
         [lane, min(outgoing.transmitted.get(lane, 0), counter)]
         for lane, counter in outgoing.left.items()
@@ -221,9 +222,9 @@ def nothing_leaves(step: Step, outgoing: OutgoingQueue) -> None:
 
 
 def recall(step: Step, outgoing: OutgoingQueue) -> None:
-    """After a restart: what earlier lives may have transmitted.
+    """Restore, after a restart, what earlier lives may have transmitted.
 
-    An outgoing queue of an earlier version has left no mark: all that it holds may have left.
+    An outgoing queue of an earlier version has no mark: all that it holds may have left.
     """
     for index, lane in outgoing.lanes.items():
         left = outgoing.left.get(index, 0) if outgoing.left_known else lane.next - 1
@@ -239,24 +240,24 @@ def recall(step: Step, outgoing: OutgoingQueue) -> None:
 
 
 def handed_over(build: ChangeBuilder, number: int, lane: int, first: int, count: int) -> None:
-    """The next manager has a range of an outgoing queue: forget it, but for those whose end its
-    sender wants to know (EOD-11), and for copies in the journal (Q-12, HTTP-13)."""
+    """Release a range of an outgoing queue that the next manager has, except messages whose end
+    their sender wants to know (EOD-11) and copies in the journal (Q-12, HTTP-13)."""
     move = RangeChange(Op.RELEASE, number, lane, first, count)
     end_range(build, move, Ending.HANDED_OVER, reason=0)
 
 
 def order_acked(step: Step, ack: OrderAck) -> None:
-    """The receiver says: everything of this stream up to this number is durable (EOD-10).
+    """Release everything of a stream up to the number that the receiver has durably (EOD-10).
 
     Stream and number must both match; an acknowledgment for a stream that was left, or for
-    messages that never were, changes nothing (I9, I10). Another copy of this manager may have
-    sent more, of what waits here too or in a stream of an earlier life: then it counts as far as
-    this one has transmitted.
+    messages that never were, changes nothing (I9, I10). Another copy of this manager may have sent
+    more, of what waits here too or in a stream of an earlier life: then it counts up to what this
+    one has transmitted.
     """
     outgoing = step.state.streams.get(ack.stream)
     if outgoing is None or ack.number <= 0:
         return
-    # Of a later stream nothing has left yet, and of an earlier one nothing waits.
+    # Nothing of a later stream has left yet, and nothing of an earlier one waits.
     if outgoing.head.stream != ack.stream:
         return
     lane, end = outgoing.ordered_lane, outgoing.reach(ack.number, step.state.stamp) + 1
@@ -280,10 +281,10 @@ def order_acked(step: Step, ack: OrderAck) -> None:
     build = ChangeBuilder(step)
     for first, count in lane.ranges(AVAILABLE, lane.first_available(), end=end):
         handed_over(build, outgoing.number, TRANSACTIONAL_LANE, first, count)
-    # A repeated acknowledgment is no progress: time-outs go on being counted.
+    # A repeated acknowledgment is no progress: the count of time-outs continues.
     if not build.change.moves:
         return
-    # Lost in a crash, these messages are transmitted and acknowledged once more.
+    # If a crash loses this, these messages are transmitted and acknowledged once more.
     step.record(build.change, forced=False)
     await_ends(step, outgoing)
     outgoing.turned_away = None
@@ -297,7 +298,7 @@ def order_acked(step: Step, ack: OrderAck) -> None:
 
 
 def final_acked(step: Step, ack: FinalAck) -> bool:
-    """The receiver tells how one message ended (EOD-40); False if that is not here any more."""
+    """Apply the receiver's report of one message's end (EOD-40); False if the message is gone."""
     outgoing = step.state.streams.get(ack.stream)
     if outgoing is None or ack.source != step.identity.guid:
         return False
@@ -308,7 +309,7 @@ def final_acked(step: Step, ack: FinalAck) -> bool:
     if outgoing.ordered_lane.state(counter) not in (AVAILABLE, AWAITING):
         return False
     if outgoing.place_of(counter) != (ack.stream, ack.number):
-        return True  # a number that another life has given in this stream
+        return True  # a number that another life has assigned in this stream
     build = ChangeBuilder(step)
     note_taken(build, ack)
     reason = ack.message_class
@@ -316,7 +317,7 @@ def final_acked(step: Step, ack: FinalAck) -> bool:
     if reason in REFUSALS:
         ending = Ending.REFUSED_THERE
     elif reason == IN_DOUBT:
-        ending = Ending.IN_DOUBT  # its receiver does not know either
+        ending = Ending.IN_DOUBT  # its receiver does not know, either
     move = RangeChange(Op.END, outgoing.number, TRANSACTIONAL_LANE, counter, 1, reason)
     end_range(build, move, ending, reason)
     step.record(build.change)
@@ -324,14 +325,14 @@ def final_acked(step: Step, ack: FinalAck) -> bool:
 
 
 def refused_again(step: Step, ack: FinalAck) -> None:
-    """Somebody on the way has refused a message that had left before: it may have arrived then, so
-    it is in doubt, as what is given up here is (CNF-21)."""
+    """Put a refused message that had left before in doubt: it may have arrived then, like any
+    message that is given up here (CNF-21)."""
     outgoing = step.state.streams.get(ack.stream)
     base = outgoing.base_of(ack.stream) if outgoing is not None else None
     if outgoing is None or base is None or ack.source != step.identity.guid:
         return
     counter = base + ack.number
-    # What was acknowledged meanwhile has arrived, and its receiver will tell how it ends.
+    # A message acknowledged meanwhile has arrived, and its receiver will report its end.
     if outgoing.ordered_lane.state(counter) != AVAILABLE:
         return
     if outgoing.place_of(counter) != (ack.stream, ack.number):
@@ -346,8 +347,8 @@ def refused_again(step: Step, ack: FinalAck) -> None:
 
 
 def expire(step: Step, outgoing: OutgoingQueue, index: int, count_max: int) -> int:
-    """Take out of a lane what has not reached its queue, or was not confirmed, in time (EOD-8,
-    CNF-11), up to so many messages; returns how many these are."""
+    """End at most ``count_max`` messages of a lane that did not reach their queue, or were not
+    confirmed, in time (EOD-8, CNF-11); return their number."""
     build, total = ChangeBuilder(step), 0
     states = (AVAILABLE, AWAITING)
     for first, count in outgoing.lanes[index].expired(step.now.wall_s, states, count_max):
@@ -360,7 +361,7 @@ def expire(step: Step, outgoing: OutgoingQueue, index: int, count_max: int) -> i
 
 
 def settled_down(step: Step, outgoing: OutgoingQueue) -> None:
-    """Some of its messages have ended here: see what there is left to wait for."""
+    """Update what an outgoing queue waits for, after some of its messages have ended here."""
     if outgoing.unacknowledged == 0:
         outgoing.pace.due_us = outgoing.pace.timeouts = 0
     elif outgoing.session:

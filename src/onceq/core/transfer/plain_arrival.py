@@ -1,5 +1,4 @@
-"""Messages outside transactions arrive: into their queue, or refused; once, as far as the history
-reaches (EOD-27).
+"""Take in messages outside transactions: store or refuse each once, within the history (EOD-27).
 
 Upholds: I4, I6, I24.
 """
@@ -29,8 +28,8 @@ from onceq.packet.arrived import ArrivedRun
 
 
 def plain(step: Step, peer: Peer, run: ArrivedRun) -> bool:
-    """Messages that are not transactional: once, as far as the history reaches (EOD-27); False if
-    there is no room for their dead letters."""
+    """Take in messages outside transactions, once within the history (EOD-27); False if there is
+    no room for their dead letters."""
     key, queue = arrival_key(step, run.destination, run.sent_to)
     if not peer.actor.free or step.settings.quiet_system_queues:
         run = heard(step, peer, run, queue, again=run.http)
@@ -56,7 +55,7 @@ def _take_plain(
     step: Step, run: ArrivedRun, key: str, queue: Queue | None, packets: Run,
     places: Sequence[int], refusal: int,
 ) -> None:  # fmt: skip
-    """Store or refuse messages of a run, those at these places."""
+    """Store or refuse the messages of a run at these indexes."""
     build = ChangeBuilder(step)
     numbers = array("I", (run.message_numbers[i] for i in places))
     build.change.seen.append(Seen(run.source, key, numbers, run.sent_time))
@@ -84,5 +83,5 @@ def _take_plain(
         end_at_hand(build, what, ending_of(refusal), refusal)
     if run.trace is not None:
         trace_arrival(build, run, places, refusal=refusal)
-    # Express messages do not survive a crash, so nobody waits for the disk on their account.
+    # Express messages do not survive a crash, so no answer waits for the disk because of them.
     step.record(build.change, forced=run.recoverable)

@@ -1,8 +1,8 @@
-"""Single messages are taken out of an outgoing queue by an operator.
+"""Remove single messages from an outgoing queue for an operator.
 
-They end as those of a purge do (``core/ending/ending.py``): what never left is not delivered, what
-may have left is in doubt, and whoever asked to be told is told. The others go on; the next of the
-stream is linked to what went before.
+They end as those of a purge do (``core/ending/ending.py``): a message that never left is not
+delivered, one that may have left is in doubt, and every report that was asked for is made. The
+others stay; the next of the stream is linked to the one before the gap.
 
 Upholds: I11, I12, I13.
 """
@@ -24,7 +24,7 @@ from onceq.model.requests import Remove
 
 
 def take_out(step: Step, item: Remove, outgoing: OutgoingQueue) -> None:
-    """End a range of what waits for another manager. Answer: how many messages that were."""
+    """End a range of what waits for another manager; answer how many messages that were."""
     if item.transaction:
         raise TransactionUsage(
             f"{item.queue} is an outgoing queue: what is taken out of it is gone at once, in no "

@@ -1,9 +1,9 @@
-"""Sessions with other managers, as far as the core cares: who is there, and what got across.
+"""Sessions with other managers as the core sees them: which are open, and what got across.
 
-The protocol of a session (windows, counts, timers) is ``wire/mqqb/session.py``; here it is only
+``wire/mqqb/session.py`` has the protocol of a session (windows, counts, timers); here it is only
 open, closed, or acknowledging. A session acknowledgment ends the wait of messages that are not
-transactional (express ones when received, recoverable ones when durable there); it never lets a
-transactional message be forgotten (EOD-49).
+transactional (express ones when received, recoverable ones when durable there); it never releases a
+transactional message (EOD-49).
 
 Upholds: I10, I25 (two managers with one identity are noticed), I26.
 """
@@ -45,7 +45,7 @@ from onceq.model.connection import ConnectionStatus
 
 
 def opened(step: Step, item: SessionOpened) -> None:
-    """A session is ready."""
+    """Register a session that is ready."""
     asked_for = step.state.all_queues.get(item.outgoing)
     first = asked_for if isinstance(asked_for, OutgoingQueue) else None
     reason = _turned_away(step, item, first)
@@ -66,7 +66,7 @@ def opened(step: Step, item: SessionOpened) -> None:
     if first is not None:
         answered(step, first, item)
     keep_head(step, item)
-    # After the session is in the tables: if its manager runs twice, it is told so on all of them.
+    # After the session is in the tables: if its manager runs twice, all its sessions learn it.
     met(step, peer)
     contact = step.sessions.contacts.answered(item.outgoing, item.session)
     step.begin(_serve(step, peer, first, contact))
@@ -76,7 +76,7 @@ def opened(step: Step, item: SessionOpened) -> None:
 def _serve(
     step: Step, peer: Peer, first: OutgoingQueue | None, contact: ConnectAttempt | None
 ) -> Iterator[None]:
-    """A new session serves the queue that it was made for, those that have waited for the same
+    """Let a new session serve the queue that it was made for, those that have waited for the same
     address, and those whose manager is known by GUID."""
     asked: dict[AnyQueue | None, None] = {first: None}
     if contact is not None:
@@ -105,14 +105,14 @@ def _serve(
 
 
 def end_unproven(step: Step, guids: Iterable[bytes]) -> None:
-    """Sessions end that were believed without a proof, of queue managers that have one by now."""
+    """End sessions accepted without a proof, if their queue managers have one by now."""
     for guid in guids:
         for number in unproven_sessions(step, guid):
             step.act(CloseSession(number, "this queue manager is believed over TLS alone by now"))
 
 
 def ask_receivers(step: Step) -> None:
-    """Outgoing queues go over sessions that were there before, from this step on."""
+    """Let outgoing queues use sessions that were open before, from this step on."""
     while step.sessions.served:
         number, _ = step.sessions.served.popitem()
         outgoing = step.state.all_queues.get(number)
@@ -129,7 +129,7 @@ def _ask_receiver(step: Step, outgoing: OutgoingQueue) -> None:
 
 
 def _turned_away(step: Step, item: SessionOpened, first: OutgoingQueue | None) -> str:
-    """Why a session is closed as soon as it is there; "" if it is not."""
+    """Return the reason to refuse a new session, or ""."""
     if item.peer == step.identity.guid and not _is_itself(step, item, first):
         answered_as_us(step, item)
         return led_back(step, first, item)
@@ -141,13 +141,13 @@ def _turned_away(step: Step, item: SessionOpened, first: OutgoingQueue | None) -
 
 
 def _is_itself(step: Step, item: SessionOpened, first: OutgoingQueue | None) -> bool:
-    """Whether this manager is connected to itself, and means it: messages wait under a name that
-    has become one of its own."""
+    """Return whether this manager has connected to itself on purpose: messages wait under a name
+    that has become one of its own."""
     return item.life == step.state.lives.id and (first is None or is_local(step, first.name))
 
 
 def closed(step: Step, item: SessionClosed) -> None:
-    """A session is over: what was under way on it goes out again on the next."""
+    """Remove a closed session; what was under way on it goes out again on the next one."""
     peer = step.sessions.peers.pop(item.session, None)
     if peer is None:
         return
@@ -169,7 +169,7 @@ def closed(step: Step, item: SessionClosed) -> None:
 
 
 def connect_failed(step: Step, item: ConnectFailed) -> None:
-    """The destination cannot be reached now."""
+    """Record that the destination cannot be reached now."""
     contact = step.sessions.contacts.answered(item.outgoing, reason=item.reason)
     step.begin(_in_vain(step, item.outgoing, contact, item.reason, item.status))
 
@@ -178,7 +178,7 @@ def _in_vain(
     step: Step, caller: int, contact: ConnectAttempt | None, reason: str,
     status: ConnectionStatus = ConnectionStatus.UNKNOWN_FAILURE,
 ) -> Iterator[None]:  # fmt: skip
-    """No session came about: for none of those that have waited for it."""
+    """Tell all queues that waited for a session that it was not made."""
     waiting = dict.fromkeys([caller, *(contact.taken() if contact is not None else ())])
 
     def work(some: list[OutgoingQueue]) -> None:
@@ -192,12 +192,12 @@ def _missed(
     step: Step, some: list[OutgoingQueue], reason: str,
     status: ConnectionStatus = ConnectionStatus.UNKNOWN_FAILURE,
 ) -> None:  # fmt: skip
-    """Some that have waited for a session do not get it."""
+    """Tell some queues that waited for a session that it was not made."""
     for outgoing in some:
         if outgoing.link is Link.CONNECTING:
             over(step, outgoing, reason, status=status)
         elif outgoing.link is Link.PUT_OFF and not outgoing.pace.due_us:
-            # It was not asked for this one; but it is known now that there is none.
+            # The session was asked for by another queue; but it is known now that there is none.
             outgoing.happens(LinkEvent.WAKE)
             if outgoing.pending() and not held(step, outgoing):
                 put_off(step, outgoing)
@@ -206,7 +206,7 @@ def _missed(
 def contact_due(
     step: Step, timed: tuple[tuple[str, str, bytes, str, str], bool, tuple[str, ...]]
 ) -> None:
-    """An address is to be tried again."""
+    """Try an address again."""
     first, anywhere, addresses = timed
     contact = step.sessions.contacts.get((*first, None if anywhere else addresses))
     if contact is None or not 0 < contact.retry_us <= step.now.mono_us:
@@ -223,10 +223,10 @@ def contact_due(
 
 
 def acked(step: Step, item: SessionAcked) -> None:
-    """The peer has got so many messages, and so many recoverable ones are durable there.
+    """Apply the peer's counts of received messages and of recoverable ones that are durable there.
 
-    A refusal (over HTTP, 400) is the answer to the last of them alone: what was answered before it
-    has been delivered, whatever becomes of the others. It makes no acknowledgment message (Q-5,
+    A refusal (over HTTP, 400) answers only the last of them: those answered before it have been
+    delivered, no matter what becomes of the others. It makes no acknowledgment message (Q-5,
     HTTP-10). A message that left before may have arrived then, and is in doubt.
     """
     peer = step.sessions.peers.get(item.session)
@@ -235,7 +235,7 @@ def acked(step: Step, item: SessionAcked) -> None:
     acknowledged_more(step, peer, item.messages)
     build = ChangeBuilder(step)
     # Not simply the first ones: express messages end when they were received, recoverable ones
-    # when they are durable, and the two counts do not move together.
+    # when they are durable, and the two counts advance separately.
     kept = []
     released: dict[tuple[int, int], set[int]] = {}
     for entry in peer.plain:
@@ -251,7 +251,7 @@ def acked(step: Step, item: SessionAcked) -> None:
         lane = queue.lanes[index]
         gone = released.setdefault((number, index), set())
         for at, size in lane.ranges(AVAILABLE, first, end=first + count):
-            # What was transmitted twice on this session stands here twice (after a resume).
+            # A message transmitted twice on this session is listed twice (after a resume).
             if item.refused and messages == item.messages:
                 reason = MessageClass.NACK_BAD_DESTINATION_QUEUE
                 if queue.left_before(index, at):
@@ -260,7 +260,7 @@ def acked(step: Step, item: SessionAcked) -> None:
                     move = RangeChange(Op.END, number, index, at, size, reason)
                     end_range(build, move, Ending.REFUSED_THERE, reason)
                 if index == FORWARD_LANE:
-                    # Its sender hears nothing, and has it in doubt when its time is over.
+                    # Its sender gets no report, and has it in doubt when its time is over.
                     step.notice("a message that was passed on was refused", queue.key,
                                 to=str(queue.name))  # fmt: skip
             elif gone.isdisjoint(range(at, at + size)):
@@ -275,5 +275,5 @@ def acked(step: Step, item: SessionAcked) -> None:
         peer.plain.extend(kept)
     peer.answered = max(peer.answered, item.messages)
     note_posted(step, peer)
-    # Lost in a crash, these messages go out once more, and are known as repetitions (EOD-27).
+    # If a crash loses this, these messages go out once more; repetitions are known (EOD-27).
     step.record(build.change, forced=False)

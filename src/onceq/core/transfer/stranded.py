@@ -1,25 +1,25 @@
-"""What waits in a stream that its receiver has left for a newer one of ours.
+"""Messages that wait in a stream that its receiver has left for a newer one of this manager.
 
-It happens when another life of this manager went on with newer streams: in the time that a backup
-has taken back, or in a copy that runs beside this one. Nothing of the older stream is ever accepted
-any more; whether it was, the receiver knows. Between two onceq managers this is settled:
+That happens when another life of this manager continued with newer streams: in the time that a
+backup has undone, or in a copy that runs beside this one. The receiver accepts nothing of the older
+stream any more, but knows what it has accepted. Two onceq managers settle this:
 
 1. The sender asks what became of the streams in which messages wait (an inquiry that says nothing
    of what is gone, *live from* 0): when a session opens and the stream is of an earlier life, when
-   acknowledgments stay away, or when one names a stream that nobody here has begun.
+   acknowledgments stay away, or when one names a stream that this manager has not begun.
 2. If the receiver has left them, the sender begins a new stream, the *fence*, durably, and asks
-   once more, announcing it. The receiver enters the fence: whatever is older is closed for ever.
-   And it gives what was never accepted of them to this fence, durably, so that two copies that both
-   have a message cannot both send it again: to another one it says that it does not know.
-3. What was accepted is released. What was not, goes on in the fence with new numbers, unless later
-   messages were accepted already: then it is not delivered, because order counts; or in doubt, if
-   another manager that answered under this name before may have been given it. What the receiver
-   has forgotten goes on too where the mark of this store says that it has never left; the rest is
-   in doubt. Dead letters of either kind are kept also where nobody asked for them: no application
-   could have foreseen this.
+   once more, announcing it. The receiver enters the fence: all older streams are closed
+   permanently. It also gives what was never accepted of them to this fence, durably, so that two
+   copies with the same message cannot both send it again: it answers another one *not known*.
+3. What was accepted is released. What was not accepted continues in the fence with new numbers,
+   unless later messages were accepted already: then it is not delivered, because order counts; or
+   it is in doubt, if another manager that answered under this name before may have been given it.
+   What the receiver has forgotten continues, too, where the mark of this store says that it has
+   never left; the rest is in doubt. Dead letters of either kind are also kept where the application
+   asked for none: it could not have foreseen this.
 
-Managers without the extension are not asked, nor are older ones about a public queue; their
-messages wait for their time.
+Managers without the extension are not asked, and older ones are not asked about a public queue;
+their messages wait for their time.
 
 Upholds: I1, I4 (nothing is sent twice), I5, I7, I11, I25, I26.
 """
@@ -54,21 +54,21 @@ from onceq.packet.acks import OrderAck
 from onceq.packet.settle import STALE, Inquiry, Memory, TurnedAway, inquiry
 
 ASKED_MAX: Final = INQUIRY_STREAMS_MAX - 2
-"""Streams asked about at once: the fence and the stream that the receiver is in come beside."""
+"""Streams in one question, beside the fence and the stream that the receiver is in."""
 
 NOT_DELIVERED = MessageClass.NACK_REACH_QUEUE_TIMEOUT
 
 
 def can_ask(peer: Peer, outgoing: OutgoingQueue) -> bool:
-    """Whether a manager understands an inquiry about the streams to a queue of it. One that does
-    not know of those that name a queue by its GUID would answer for another queue."""
+    """Return whether a manager understands an inquiry about the streams to a queue of it. A manager
+    that does not know inquiries naming a queue by its GUID would answer for another queue."""
     return peer.extended and (peer.publics or outgoing.name.kind is not Kind.PUBLIC)
 
 
 def post(
     step: Step, peer: Peer, outgoing: OutgoingQueue, streams: tuple[tuple[int, int], ...]
 ) -> bool:
-    """Let an inquiry about streams to a queue leave on a session; whether there was room for it."""
+    """Post an inquiry about streams to a queue on a session; return whether there was room."""
     asked = Inquiry(address_of_name(outgoing.name), streams)
     return refusals.note(step, peer, inquiry(
         asked, own=step.identity.guid, own_message=step.passing_number(),
@@ -94,7 +94,7 @@ def question(step: Step, outgoing: OutgoingQueue) -> None:
 
 
 def on_timer(step: Step, number: int) -> None:
-    """The resend timer rings. Perhaps no acknowledgment will ever come: ask."""
+    """Ask when the resend timer rings, in case no acknowledgment will ever come."""
     outgoing = step.state.all_queues.get(number)
     if isinstance(outgoing, OutgoingQueue):
         before = outgoing.pace.timeouts
@@ -104,7 +104,7 @@ def on_timer(step: Step, number: int) -> None:
 
 
 def acked_strangely(step: Step, peer: Peer, source: bytes, ack: OrderAck) -> None:
-    """A stream is acknowledged that nobody here has begun: perhaps it took the place of ours."""
+    """Ask about our stream when one is acknowledged that was not begun here, and may replace it."""
     if strange(step, peer, source, ack):
         for number in sorted(peer.outgoing):
             outgoing = step.state.all_queues.get(number)
@@ -113,14 +113,14 @@ def acked_strangely(step: Step, peer: Peer, source: bytes, ack: OrderAck) -> Non
 
 
 def turned(step: Step, peer: Peer, said: TurnedAway) -> None:
-    """The receiver of a stream says that it has left it."""
+    """Handle the receiver's notice that it has left a stream."""
     outgoing = step.state.streams.get(said.stream)
     if outgoing is not None and said.reason == STALE and outgoing.session == peer.session:
         question(step, outgoing)
 
 
 def _waiting(outgoing: OutgoingQueue) -> list[Stretch]:
-    """The streams in which messages wait, the oldest first."""
+    """Return the streams in which messages wait, the oldest first."""
     lane = outgoing.ordered_lane
     return [
         s
@@ -133,7 +133,7 @@ def _waiting(outgoing: OutgoingQueue) -> list[Stretch]:
 
 
 def learn(step: Step, peer: Peer, memories: list[Memory]) -> None:
-    """The receiver has told what it knows of streams to one queue."""
+    """Apply what the receiver reports about streams to one queue."""
     outgoing = _asked(step, peer, memories)
     if outgoing is None:
         return
@@ -169,7 +169,7 @@ def learn(step: Step, peer: Peer, memories: list[Memory]) -> None:
 
 
 def _asked(step: Step, peer: Peer, memories: list[Memory]) -> OutgoingQueue | None:
-    """The outgoing queue that was asked about: its session, and nobody else, may tell."""
+    """Return the outgoing queue of the question; only its own session may answer."""
     for memory in memories:
         outgoing = step.state.streams.get(memory.stream)
         if outgoing is not None and outgoing.session == peer.session and outgoing.unacknowledged:
@@ -178,12 +178,12 @@ def _asked(step: Step, peer: Peer, memories: list[Memory]) -> OutgoingQueue | No
 
 
 def _fence(step: Step, outgoing: OutgoingQueue, here: int) -> None:
-    """Begin a stream that is newer than what the receiver is in, and announce it."""
+    """Begin a stream that is newer than the receiver's present one, and announce it."""
     change = Change(step.now.wall_s)
     fence = next_stream(step, change)
     if fence <= here:
-        return  # it would be too far in the future: what waits, waits for its time
-    # Before it is announced: a number that others have heard is never given again (I7).
+        return  # too far in the future: the messages wait for their time
+    # Before it is announced: a number that others know is never assigned again (I7).
     step.record(change)
     step.setup(Fenced(number=outgoing.number, stream=fence))
     outgoing.told.clear()
@@ -191,13 +191,13 @@ def _fence(step: Step, outgoing: OutgoingQueue, here: int) -> None:
 
 
 def _resolve(step: Step, outgoing: OutgoingQueue) -> None:
-    """It is known what became of everything older than the fence."""
+    """Settle everything older than the fence, now that its fate is known."""
     fates = _fates(outgoing)
     last = max((first + count - 1 for first, count, came in fates if came), default=0)
     moved = [(first, count) for first, count, came in fates if came is False and first > last]
     if moved:
         first, end = moved[0][0], sum(moved[-1])
-        # Before the others end: should the process end in between, they are asked for again.
+        # Before the others end: if the process ends in between, the sender asks for them again.
         step.setup(
             StreamMoved(number=outgoing.number, stream=outgoing.fence, first=first, last=end - 1)
         )
@@ -222,9 +222,9 @@ def _resolve(step: Step, outgoing: OutgoingQueue) -> None:
 
 
 def _left_behind(build: ChangeBuilder, outgoing: OutgoingQueue, first: int, count: int) -> None:
-    """The receiver has not accepted these messages, and a later one. What may have been given to
-    another manager, which answered under this name before, may have been accepted there (finding
-    D2): its own word alone says more."""
+    """End messages that the receiver has not accepted, though it accepted a later one. Messages
+    that may have been given to another manager, which answered under this name before, may have
+    been accepted there (finding D2): only that manager can say more."""
     now = build.step.state.bindings.guid_of(outgoing.bound_name)
 
     def may_be_elsewhere(counter: int) -> bool:
@@ -241,10 +241,10 @@ def _left_behind(build: ChangeBuilder, outgoing: OutgoingQueue, first: int, coun
 
 
 def _fates(outgoing: OutgoingQueue) -> list[tuple[int, int, bool | None]]:
-    """Ranges of what waits before the fence, and whether each was accepted (None: not known)."""
+    """Return ranges of what waits before the fence; whether each was accepted (None: unknown)."""
     fates: list[tuple[int, int, bool | None]] = []
     lane = outgoing.ordered_lane
-    # Where another manager with this identity was noticed, it may have sent what waited then.
+    # If a copy of this manager was noticed, it may have sent what waited then.
     left = outgoing.may_have_left(TRANSACTIONAL_LANE)
     for s in _waiting(outgoing):
         if s.stream >= outgoing.fence:

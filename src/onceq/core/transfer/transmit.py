@@ -1,20 +1,19 @@
-"""Transmitting: what a session is given to carry when it has room, and how that is linked.
+"""Transmission: what a session gets to carry when it has room, and how messages are linked.
 
 A session asks for packets when its window and its connection have room. Packets about doubts and
-order acknowledgments go first: others wait for them, and they are few. Before an order
-acknowledgment go the final ones for the same manager: what was refused is told before its sender
-lets go of it. Then come the messages of
-the outgoing queues that the session serves, each queue from where it was
-(``core/transfer/outgoing_queue.py`` says when it begins again).
+order acknowledgments go first: peers wait for them, and they are few. Final acknowledgments for a
+manager go before an order acknowledgment for it: a sender learns of a refusal before it releases
+the message. Then come the messages of the outgoing queues that the session serves, each queue from
+its present position (``core/transfer/outgoing_queue.py`` says when it starts again).
 
 A message is stored with its number, which never changes (EOD-5). But its receiver accepts it only
-if it has accepted the one that the packet names as the one before (EOD-26), and that one may expire
-or be removed here while both wait. A stored link would name a message that never comes, and the
-stream would stand still for ever. So the link is written at each transmission: it names the message
-that stands before this one now, over whatever has gone (EOD-6, EOD-8). What is at the head, because
-everything before it was acknowledged or has ended, names 0: a receiver that has lost its memory can
-begin there (EOD-7, EOD-25), and one that has not compares numbers. Without the 0 the sender's first
-message after such a loss would be ahead of everything, always.
+if it has accepted the message that the packet names as the one before (EOD-26), and that one may
+expire or be removed here while both wait. A stored link would name a message that never comes, and
+the stream would stop permanently. So the link is written at each transmission: it names the message
+that is now directly before this one, over all that have gone (EOD-6, EOD-8). The message at the
+head, because everything before it was acknowledged or has ended, names 0: a receiver that has lost
+its memory can begin there (EOD-7, EOD-25), and one that has not compares numbers. Without the 0 the
+sender's first message after such a loss would always be ahead of everything.
 
 Upholds: I8 (true links), I24 (no more than there is room for), I26 (no gap that stays).
 """
@@ -42,7 +41,7 @@ from onceq.packet.acks import order_ack
 
 
 class _Load:
-    """What goes into one Transmit."""
+    """The contents of one Transmit."""
 
     __slots__ = (
         "before",
@@ -62,7 +61,7 @@ class _Load:
         self.bytes = room.bytes
         self.pieces: list[Piece] = []
         self.ordered: list[tuple[int, int, int]] = []
-        """Ranges of transactional messages of one queue, and how many stand before each."""
+        """Ranges of transactional messages of one queue, and how many are before each."""
         self.relink: list[tuple[int, int]] = []
         self.before: dict[tuple[int, int], tuple[int, int, int]] = {}
         self.renumber: list[tuple[int, int, int, int, int]] = []
@@ -74,7 +73,7 @@ class _Load:
 
 
 def room(step: Step, item: Room) -> None:
-    """A session can take more: order acknowledgments first, then what waits."""
+    """Fill a session that has room: order acknowledgments first, then waiting messages."""
     peer = step.sessions.peers.get(item.session)
     if peer is None:
         return
@@ -83,7 +82,7 @@ def room(step: Step, item: Room) -> None:
         _load_notes(peer, load)
         _load_acks(step, peer, load)
         more = bool(peer.acks or peer.notes or peer.warning)
-    # Each queue once. One that is held comes back when it is not held any more.
+    # Each queue once. A held queue comes back when it is released.
     for _ in range(len(peer.turns)):
         if load.full:
             break
@@ -107,10 +106,10 @@ def room(step: Step, item: Room) -> None:
 
 
 def _load_queue(step: Step, peer: Peer, outgoing: OutgoingQueue, load: _Load) -> bool:
-    """What an outgoing queue has for its session; whether more of it may leave at once."""
+    """Load what an outgoing queue has for its session; return whether more may leave at once."""
     more = False
     # Lanes are priorities. Transactional messages, of priority 0 (Q-6), have one of their own;
-    # lanes 7 and 6 also have acknowledgments, and what passes through.
+    # lanes 7 and 6 also hold acknowledgments, and forwarded messages.
     for lane in (7, 6, 5, 4, 3, 2, 1, TRANSACTIONAL_LANE, 0):
         if lane not in outgoing.lanes:
             continue
@@ -136,7 +135,7 @@ def _load_queue(step: Step, peer: Peer, outgoing: OutgoingQueue, load: _Load) ->
 
 
 def _without_delayed(step: Step, outgoing: OutgoingQueue, lane: int) -> bool:
-    """End what a receiver that knows of no delays would hand out early; whether all has ended."""
+    """End delayed messages if the receiver has no delays; return whether all have ended."""
     found = refuse_delayed(step, outgoing, lane)
     if found:
         settled_down(step, outgoing)
@@ -146,8 +145,8 @@ def _without_delayed(step: Step, outgoing: OutgoingQueue, lane: int) -> bool:
 def _load_acks(step: Step, peer: Peer, load: _Load) -> None:
     while peer.acks and not load.full:
         key = next(iter(peer.acks))
-        # A sender that has asked for nothing forgets a message when it is acknowledged. So it is
-        # told first that the message was refused (finding U1).
+        # A sender that has asked for nothing forgets a message when it is acknowledged. So the
+        # refusal of the message goes first (finding U1).
         untold = step.state.outgoing.get(order_queue_key(key[0]))
         if untold is not None:
             if untold.session != peer.session and _leaves_elsewhere(step, peer, untold, key):
@@ -159,7 +158,7 @@ def _load_acks(step: Step, peer: Peer, load: _Load) -> None:
         # A stream that was entered by an inquiry may have accepted nothing yet.
         if progress is None or not progress.last:
             continue
-        # A receiver that understands the extension is told at each one whether anything is missing.
+        # A peer with the extension learns from each one whether anything is missing.
         early, hole = step.sessions.early, None
         if peer.extended:
             hole = early.missing(key, progress.stream, progress.last)
@@ -181,12 +180,12 @@ def _load_acks(step: Step, peer: Peer, load: _Load) -> None:
 def _leaves_elsewhere(
     step: Step, peer: Peer, outgoing: OutgoingQueue, key: tuple[bytes, str]
 ) -> bool:
-    """Whether an order acknowledgment has to leave on another session: the one that carries the
-    final ones, because of two sessions with one manager one may overtake the other. The queue of
-    the final ones may have found its session only after the acknowledgment was due; if it waits for
-    one, this one is there."""
+    """Return whether an order acknowledgment must leave on another session: the one that carries
+    the final ones, because of two sessions with one manager one may overtake the other. The queue
+    of the final ones may have found its session after the acknowledgment was due; if that queue
+    waits for a session, this one is available."""
     if not ends_wait(outgoing):
-        # Nothing can be overtaken. The other session may even be that of a copy of the sender.
+        # Nothing can be overtaken. The other session may even belong to a copy of the sender.
         return False
     other = step.sessions.peers.get(outgoing.session)
     if other is None:
@@ -200,7 +199,7 @@ def _leaves_elsewhere(
 
 
 def _load_ends(step: Step, peer: Peer, outgoing: OutgoingQueue, load: _Load) -> bool:
-    """The final acknowledgments that wait for this session; whether all have room."""
+    """Load the final acknowledgments that wait for this session; return whether all have room."""
     if ACK_LANE not in outgoing.lanes or outgoing.session != peer.session or held(step, outgoing):
         return True
     return not _load_plain(step, peer, outgoing, ACK_LANE, load)
@@ -218,7 +217,7 @@ def _load_notes(peer: Peer, load: _Load) -> None:
 
 
 def _load_ordered(step: Step, outgoing: OutgoingQueue, load: _Load) -> bool:
-    """Transactional messages from where we are; whether more may follow at once."""
+    """Load transactional messages from the present position; return whether more may follow."""
     lane = outgoing.lanes[TRANSACTIONAL_LANE]
     if not lane.available:
         return False
@@ -234,7 +233,7 @@ def _load_ordered(step: Step, outgoing: OutgoingQueue, load: _Load) -> bool:
     for first, count in found:
         _load_range(step, outgoing, load, first, count)
         outgoing.sent = first + count - 1
-        # Before the mark moves: should a piece turn out to be unreadable, the old one is true.
+        # Before the mark moves: if a piece proves unreadable, the old mark is true.
         here, before = (outgoing.number, TRANSACTIONAL_LANE), outgoing.transmitted
         load.before.setdefault(here, (*here, before.get(TRANSACTIONAL_LANE, 0)))
         about_to_leave(step, outgoing, TRANSACTIONAL_LANE, outgoing.sent)
@@ -246,7 +245,7 @@ def _load_ordered(step: Step, outgoing: OutgoingQueue, load: _Load) -> bool:
 
 
 def _fill_holes(step: Step, outgoing: OutgoingQueue, load: _Load) -> None:
-    """What its receiver lacks, before anything else; up to where it was sent does not move."""
+    """Load what the receiver lacks, before anything else; the sent position does not move."""
     lane, ranges = outgoing.lanes[TRANSACTIONAL_LANE], outgoing.repair.ranges
     while ranges and not load.full:
         start, end = ranges.pop(0)
@@ -264,12 +263,12 @@ def _fill_holes(step: Step, outgoing: OutgoingQueue, load: _Load) -> None:
 def _load_range(
     step: Step, outgoing: OutgoingQueue, load: _Load, first: int, count: int
 ) -> None:  # fmt: skip
-    """Consecutive transactional messages, linked as they wait now."""
-    # In the log it has the stream and number that it had before it was moved to this stream.
+    """Load consecutive transactional messages, linked in their present order."""
+    # The log has the stream and number from before the message was moved to this stream.
     if first <= outgoing.moved_to:
         place = (*outgoing.place_of(first), outgoing.previous_of(first))
         load.renumber.append((load.size, count, *place))
-    # In the log it names the number before its own, which is not transmitted any more.
+    # The log names the number before its own, which is not transmitted any more.
     elif outgoing.lanes[TRANSACTIONAL_LANE].state(first - 1) != AVAILABLE:
         load.relink.append((load.size, outgoing.previous_of(first)))
     for extent in outgoing.lanes[TRANSACTIONAL_LANE].extents(first, count):
@@ -278,7 +277,7 @@ def _load_range(
     load.ordered.append((load.count, first, count))
     load.count += count
     load.recoverable += count
-    # What was transmitted before; without a call, as this is done for each range that leaves.
+    # What was transmitted before; without a call, because this runs for each range that leaves.
     again = outgoing.transmitted.get(TRANSACTIONAL_LANE, 0) + 1 - first
     if again > 0:
         step.counts.resent += min(again, count)
@@ -295,10 +294,10 @@ def _load_range(
 
 
 def _load_plain(step: Step, peer: Peer, outgoing: OutgoingQueue, index: int, load: _Load) -> bool:
-    """Other messages of one priority; whether more follow.
+    """Load other messages of one priority; return whether more follow.
 
-    A range is noted as one, and ends as one. Where each message may end for itself (express ones,
-    and everything over HTTP, where each has its own answer) it is noted by itself.
+    A range is recorded as one, and ends as one. Where each message may end separately (express
+    ones, and everything over HTTP, where each has its own answer) it is recorded by itself.
     """
     lane = outgoing.lanes[index]
     start = outgoing.plain_sent.get(index, 0) + 1
@@ -310,7 +309,7 @@ def _load_plain(step: Step, peer: Peer, outgoing: OutgoingQueue, index: int, loa
         for counter in range(first, first + count) if single else (first,):
             part = 1 if single else count
             express = lane.is_express(counter)
-            # Over HTTP the answer 200 means durable: there is one count, of answers.
+            # Over HTTP the answer 200 means durable: there is one count, that counts answers.
             counted = express or peer.http
             if peer.http:
                 at = peer.messages + load.count
@@ -326,7 +325,7 @@ def _load_plain(step: Step, peer: Peer, outgoing: OutgoingQueue, index: int, loa
                 )
             )  # fmt: skip
         outgoing.plain_sent[index] = first + count - 1
-        # Of messages of which nobody wants to know the end none is ever in doubt: no mark needed.
+        # Messages whose end no application asked for are never in doubt: no mark needed.
         if index in outgoing.wanting:
             about_to_leave(step, outgoing, index, first + count - 1)
     return lane.first(AVAILABLE, outgoing.plain_sent.get(index, 0) + 1, lane.next) < lane.next

@@ -1,13 +1,13 @@
-"""Messages that were acknowledged, and whose end is to be told: whether it ever will be.
+"""Decide whether the final acknowledgment of an accepted message can still arrive.
 
-A sender that wants dead letters or journal copies keeps what was acknowledged until its receiver
-tells how it ended. Where one of the two was put back, nobody will: the receiver does not know the
-message any more, or it has told its end to a life of the sender that is undone. So the sender asks,
-when a session opens and every few hours, of which messages the end will be told. The receiver
-answers when every end that it has told was taken: those are still here that stand in a queue with
-the wish to be told of. What is not among them is in doubt from then on, with the reason; whoever
-asked to be told of its end is told that. Should the end be told after all (of copies that take
-turns, the other one goes on), it settles the doubt as any other (``core/transfer/in_doubt.py``).
+A sender that wants dead letters or journal copies keeps acknowledged messages until its receiver
+reports how they ended. If one of the two was restored, no report comes: the receiver does not know
+the message any more, or it has reported the end to a life of the sender that is undone. So the
+sender asks, when a session opens and every few hours, which messages will get a report. The
+receiver answers when all ends that it has reported were taken: open are those messages in a queue
+that still have a report to make. Any other message is in doubt from then on, with the reason, and
+the application gets the report it asked for. If the end is reported after all (of copies that take
+turns, the other one continues), it settles the doubt as any other (``core/transfer/in_doubt.py``).
 
 Managers without the extension are not asked; what they have acknowledged waits for its time.
 
@@ -53,19 +53,19 @@ from onceq.packet.settle import (
 )
 
 AGAIN_S: Final = 60
-"""Seconds after which a question that was not answered is asked again; then twice as many."""
+"""Seconds after which an unanswered question is asked again; then twice as many."""
 NO_ROOM_S: Final = 2
-"""Seconds after which it goes on, on the same session, if that was too much at once, or too much
-else waited there. No session is made for the rest of a question: who turns everybody away would be
-called that often."""
+"""Seconds after which the question continues, on the same session, if that was too much at once,
+or too much else waited there. No session is made for the rest of a question: a peer that turns
+every session away would be called that often."""
 STREAMS_AT_ONCE: Final = 1_024
-"""Streams of one outgoing queue that are looked through for a question; then it goes on later."""
+"""Streams of one outgoing queue that one question examines; then it continues later."""
 ANSWERED_EVERY_US: Final = 1_000_000
-"""Whoever asks more often on one session is not answered: all queues are looked through for it."""
+"""More frequent questions on one session get no answer: each one examines all queues."""
 LOOKED_AT_ONCE: Final = 4_096
-"""Wishes, and ranges of messages, that one step looks at for an answer..."""
+"""Report requests, and ranges of messages, that one step examines for an answer..."""
 POSITIONS_AT_ONCE: Final = 4_096
-"""... so many positions, which cost as much as 16 of these..."""
+"""... this number of positions, which together cost as much as 16 of these..."""
 PROGRESS_AT_ONCE: Final = 16_384
 """... and streams of all senders."""
 _HERE: Final = (AVAILABLE, LOCKED, PURGING)
@@ -76,7 +76,7 @@ NumberRange = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Numbers of a stream that were asked about."""
+    """Numbers of one stream in a question."""
 
     first: int
     last: int
@@ -86,7 +86,7 @@ class _Asked:
 
 
 def ask(step: Step, outgoing: OutgoingQueue) -> None:
-    """Ask of which messages the end will be told, if any are waited for and somebody can say."""
+    """Ask which messages will get a report of their end, if any wait and a manager can answer."""
     ends, peer = outgoing.ends, step.sessions.peers.get(outgoing.session)
     if not outgoing.ordered_lane.awaiting:
         return
@@ -106,14 +106,14 @@ def ask(step: Step, outgoing: OutgoingQueue) -> None:
 
 
 def _answered(step: Step, outgoing: OutgoingQueue) -> None:
-    """The whole question was answered; what was said may change, so it is asked again some day."""
+    """End a question that was answered completely; the answer may change, so it is asked again."""
     outgoing.ends.asked = outgoing.ends.due_us = 0
     await_ends(step, outgoing)
 
 
 def _ask_from(step: Step, peer: Peer, outgoing: OutgoingQueue, start: int) -> int:
-    """Ask about streams from a position on, a bounded number of them; returns the position from
-    which the next question goes on, 0 if that were all."""
+    """Ask about a bounded number of streams from a position on; return the position of the next
+    question, 0 if there are no more."""
     entries: list[tuple[int, int, int]] = []
     asked = max(start, 1)
     for looked, s in enumerate(outgoing.stretches_from(start)):
@@ -133,7 +133,7 @@ def _ask_from(step: Step, peer: Peer, outgoing: OutgoingQueue, start: int) -> in
 
 
 def _post(step: Step, peer: Peer, entries: Sequence[tuple[int, int, int]]) -> bool:
-    """Let a question leave, if it is about anything; whether there was room for it."""
+    """Post a question, if it is about anything; return whether there was room for it."""
     return not entries or note(step, peer, ends_asked(
         EndsAsked(tuple(entries)), own=step.identity.guid, own_message=step.passing_number(),
         sent_time=step.now.wall_s, destination_manager=peer.peer,
@@ -141,7 +141,7 @@ def _post(step: Step, peer: Peer, entries: Sequence[tuple[int, int, int]]) -> bo
 
 
 def on_timer(step: Step, number: int) -> None:
-    """It is time to ask, over a new session if need be."""
+    """Ask when the timer rings, over a new session if necessary."""
     outgoing = step.state.all_queues.get(number)
     if not isinstance(outgoing, OutgoingQueue) or not 0 < outgoing.ends.due_us <= step.now.mono_us:
         return
@@ -151,12 +151,12 @@ def on_timer(step: Step, number: int) -> None:
         return
     if not outgoing.ends.goes_on and outgoing.link is Link.NONE and not held(step, outgoing):
         connect(step, outgoing)
-    # The rest of a question whose session is over: all of it is asked anew, after the usual pause.
+    # The session of a partial question is over: ask it completely, after the usual pause.
     ask(step, outgoing)
 
 
 def _awaited(outgoing: OutgoingQueue, s: Stretch) -> tuple[int, int] | None:
-    """The first and the last position of a stream of which the end is awaited."""
+    """Return the first and the last position of a stream that wait for a report of their end."""
     lane = outgoing.ordered_lane
     end = min(s.end + 1, lane.next)
     first = lane.first(AWAITING, s.base + 1, end)
@@ -164,7 +164,7 @@ def _awaited(outgoing: OutgoingQueue, s: Stretch) -> tuple[int, int] | None:
 
 
 def hear(step: Step, peer: Peer, said: EndsOpen) -> None:
-    """The receiver has told of which messages the end will be told."""
+    """Apply the receiver's answer: the messages that will get a report of their end."""
     for one in said.streams:
         outgoing = step.state.streams.get(one.memory.stream)
         s = outgoing.stretch_of(one.memory.stream) if outgoing is not None else None
@@ -177,7 +177,7 @@ def hear(step: Step, peer: Peer, said: EndsOpen) -> None:
         ends, stream = outgoing.ends, one.memory.stream
         span = _awaited(outgoing, s)
         if span is not None and span[1] - s.base > one.last:
-            ends.begin[stream] = one.last + 1  # it had no room for more
+            ends.begin[stream] = one.last + 1  # the answer had no room for more
             await_ends(step, outgoing, AGAIN_S)
             continue
         ends.begin.pop(stream, None)
@@ -187,7 +187,7 @@ def hear(step: Step, peer: Peer, said: EndsOpen) -> None:
 
 
 def _untold(step: Step, peer: Peer, outgoing: OutgoingQueue, s: Stretch, one: StillOpen) -> None:
-    """End the wait for what nobody will tell the end of."""
+    """End the wait for messages that will get no report of their end."""
     build = ChangeBuilder(step)
     lane, count = outgoing.ordered_lane, 0
     for first, last in _outside(one.open, one.first, one.last):
@@ -213,7 +213,7 @@ def _end(build: ChangeBuilder, outgoing: OutgoingQueue, counter: int, why: int) 
 
 
 def _outside(open: tuple[NumberRange, ...], first: int, last: int) -> list[NumberRange]:
-    """The parts of a range of numbers that no other one covers."""
+    """Return the parts of a range of numbers that no other range covers."""
     found, at = [], first
     for begin, end in sorted(open):
         if begin > at:
@@ -228,7 +228,7 @@ def _outside(open: tuple[NumberRange, ...], first: int, last: int) -> list[Numbe
 
 
 def tell(step: Step, peer: Peer, asked: EndsAsked) -> None:
-    """Say of which messages the end will be told, unless some are on their way just now."""
+    """Answer which messages will get a report of their end, unless some reports are under way."""
     if peer.telling or step.now.mono_us < peer.ends_told_us or _under_way(step, peer.peer):
         return
     peer.telling = True
@@ -236,7 +236,7 @@ def tell(step: Step, peer: Peer, asked: EndsAsked) -> None:
 
 
 def _tell(step: Step, peer: Peer, asked: EndsAsked) -> Iterator[None]:
-    """Look through the queues, a bounded number of wishes in each step, then answer."""
+    """Search the queues, a bounded number of report requests in each step, then answer."""
     keys: list[tuple[bytes, str]] = []
     streams = list(step.state.progress)
     for at in range(0, len(streams), PROGRESS_AT_ONCE):
@@ -246,8 +246,8 @@ def _tell(step: Step, peer: Peer, asked: EndsAsked) -> Iterator[None]:
     parts: dict[int, list[NumberRange]] = {stream: [] for stream, _, _ in asked.streams}
     yield from _look_through(step, peer.peer, parts)
     peer.telling, peer.ends_told_us = False, step.now.mono_us + ANSWERED_EVERY_US
-    # An end on its way is in no queue here any more. Left out of the answer it would look like one
-    # that nobody will tell.
+    # An end on its way is in no queue here any more. Left out of the answer, it would look like one
+    # that will never be reported.
     if step.sessions.peers.get(peer.session) is not peer or _under_way(step, peer.peer):
         return
     memories, latest = _memories(step, peer.peer, parts, keys)
@@ -262,10 +262,10 @@ def _tell(step: Step, peer: Peer, asked: EndsAsked) -> Iterator[None]:
 
 
 def _look_through(step: Step, source: bytes, parts: dict[int, list[NumberRange]]) -> Iterator[None]:
-    """Find in all queues what was asked about.
+    """Find the messages of a question in all queues.
 
-    Between two steps messages end, which is told, or move to the end of another queue. So what has
-    come behind the places that were looked at is looked at, too, until nothing is left in one step.
+    Between two steps messages end, which is reported, or move to the end of another queue. So
+    positions behind the examined ones are examined, too, until one step leaves nothing.
     """
     seen: dict[tuple[int, int], int] = {}
     left, whole = LOOKED_AT_ONCE, False
@@ -286,7 +286,7 @@ def _look_through(step: Step, source: bytes, parts: dict[int, list[NumberRange]]
 
 
 def _under_way(step: Step, guid: bytes) -> bool:
-    """Whether ends that were told to a manager have not been taken by it yet."""
+    """Return whether ends that were reported to a manager still wait for it to take them."""
     outgoing = step.state.outgoing_of(order_queue_of(guid).key())
     lane = outgoing.lanes.get(ACK_LANE) if outgoing is not None else None
     return lane is not None and lane.available > 0
@@ -296,8 +296,8 @@ def _look(
     queue: Queue, index: int, at: int, left: int, source: bytes,
     parts: dict[int, list[NumberRange]],
 ) -> tuple[int, int]:  # fmt: skip
-    """Add what a lane holds of these streams of a manager, from a counter on; where it goes on, and
-    what is left of what may be looked at in this step."""
+    """Add what a lane holds of these streams of a manager, from a counter on; return the next
+    counter, and the rest of this step's budget."""
     lane = queue.lanes[index]
     for w in queue.wants(index).since(at):
         if left <= 0:
@@ -326,7 +326,7 @@ def _numbers(w: ReportRequest, first: int, count: int) -> NumberRange:
 def _answer(
     step: Step, peer: Peer, memory: Memory, latest: int, asked: _Asked, here: list[NumberRange]
 ) -> StillOpen:
-    """About one stream: a bounded number of ranges, and up to where they say it all."""
+    """Answer for one stream: a bounded number of ranges, and the number up to which they hold."""
     last, found = asked.last, list[NumberRange]()
     for first, end in here:
         if end < asked.first or first > last:
@@ -334,7 +334,7 @@ def _answer(
         if found and first == found[-1][1] + 1:
             found[-1] = (found[-1][0], end)
         elif len(found) == PASSED_RANGES_MAX:
-            # Behind this number the answer says nothing, and the sender asks again from there.
+            # Behind this number the answer is silent, and the sender asks again from there.
             last = found[-1][1]
             break
         else:
@@ -350,8 +350,8 @@ def _answer(
 def _memories(
     step: Step, source: bytes, streams: Iterable[int], keys: Iterable[tuple[bytes, str]]
 ) -> tuple[dict[int, Memory], int]:
-    """What is known of streams of a manager, whichever queue each led to; and the greatest stream
-    of it that anything came in. Both tables are walked once, however many streams are asked of.
+    """Return what is known of a manager's streams, to any queue; and the greatest of its streams in
+    which anything came. Both tables are walked once, for any number of streams.
 
     Args:
         keys: Of what is known of its present streams.

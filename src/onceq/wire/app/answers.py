@@ -1,11 +1,11 @@
-"""Answers as frames, and back; the class of a request says of which type its answer is.
+"""Answers as frames, and back; the class of a request gives the type of its answer.
 
-A queue manager encodes what its core answers; the client library decodes it into the same class.
-So a connection to a daemon and a queue manager in the same process give equal answers. Views cross
-as maps of field names to values: a field that a client does not know is passed over, one that a
-queue manager does not say keeps its default.
+A queue manager encodes the answers of its core; the client library decodes them into the same
+classes. So a connection to a daemon and a queue manager in the same process give equal answers.
+Views cross as maps of field names to values: a client skips a field that it does not know, and a
+field that a queue manager leaves out keeps its default.
 
-Upholds: I24 (an answer that makes no sense is a MalformedPacket, and nothing else).
+Upholds: I24 (an invalid answer is a MalformedPacket, and nothing else).
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ TEXT_CHARS_MAX: Final = 2_000
 """Of an error's text in an answer."""
 
 _SIMPLE: Final = (NoneType, int, bytes, Sent, Opened, Promised)
-"""What is encoded as it is."""
+"""Types that are encoded unchanged."""
 _FIELDS: Final[Mapping[object, int]] = {
     Sent: len(Sent._fields),
     Sent | None: len(Sent._fields),
     Opened: len(Opened._fields),
     Promised | None: len(Promised._fields),
 }
-"""Answers that cross as lists, with how many fields are known of them here. The decoder refuses a
-tuple that is longer, and a queue manager of a later version may say more."""
+"""Answers that cross as lists, with the number of their fields known here. The decoder refuses a
+longer tuple, and a queue manager of a later version may add fields."""
 
 
 # ---- to a client -------------------------------------------------------------------------------
 
 
 def encode(request: int, code: int, result: object) -> list[Buffer]:
-    """An answer as a frame; one that is too large for a frame becomes an error."""
+    """Return an answer as a frame; one that is too large for a frame becomes an error."""
     pieces = _encode(request, code, result)
     size = sum(map(len, pieces))
     if size > CLIENT_FRAME_BYTES_MAX:
@@ -77,13 +77,13 @@ def _encode(request: int, code: int, result: object) -> list[Buffer]:
 
 
 def decode(kind: object, code: int, head: Buffer, data: memoryview) -> object:
-    """The result in an answer frame; an OnceqError instance is to be raised.
+    """Return the result in an answer frame; an OnceqError instance is to be raised.
 
     Args:
         kind: Its type (``Request.answer_type``).
 
     Raises:
-        MalformedPacket: It makes no sense.
+        MalformedPacket: It is invalid.
     """
     if code & FAILED:
         return failure(head)

@@ -1,11 +1,11 @@
 """Requests in frames, and back: the classes of ``model/requests`` as bytes.
 
-A head is what an application says in a request, in the order of the class; fields at its end that
-have a default may be left out. One of a choice crosses as its value, an identifier as a list of
-its parts, and a batch as an ``ItemRow``, whose bodies are in the frame's data.
+A head holds the fields of a request, in the order of the class; fields at its end that have a
+default may be left out. A choice crosses as its value, an identifier as a list of its parts, and a
+batch as an ``ItemRow``, whose bodies are in the frame's data.
 
 A head of wrong types is malformed, and its connection is closed. A wrong value is an error of the
-request: of ``Request.check``, or an InvalidParameter of an identifier that cannot be.
+request: of ``Request.check``, or an InvalidParameter for an invalid identifier.
 
 Upholds: I24 (what comes from outside is checked for its type).
 """
@@ -37,8 +37,8 @@ class ItemRow(Row):
     """A batch to send.
 
     Attributes:
-        count: How many bodies it has in the frame's data.
-        own: As many headers of their own (``packet/own.py``) stand before them.
+        count: The number of its bodies in the frame's data.
+        own: The number of the messages' own headers (``packet/own.py``) before them.
     """
 
     destination: str
@@ -49,8 +49,8 @@ class ItemRow(Row):
 
 
 class _Writer(NamedTuple):
-    """How a class is written: its code, its values, whether it has only one, and at which place
-    batches are (0: it has none)."""
+    """How a class is written: its code, its values, whether it has only one, and the index of its
+    batches (0: it has none)."""
 
     code: int
     values: Callable[[Request], Any]
@@ -80,10 +80,10 @@ _READERS: Final[dict[int, _Reader]] = {}
 
 
 def written(number: int, request: Request) -> list[Buffer]:
-    """The pieces of a frame with a request.
+    """Return the pieces of a frame with a request.
 
     Raises:
-        InvalidParameter: A value of it cannot be said in a frame.
+        InvalidParameter: A value of it cannot be written in a frame.
     """
     code, values, alone, items_at = _WRITERS[type(request)]
     head = values(request)
@@ -105,7 +105,7 @@ def written(number: int, request: Request) -> list[Buffer]:
 
 
 def read(code: int, head: Buffer, data: memoryview) -> Request:
-    """The request in a frame; raises MalformedPacket, or InvalidParameter for a wrong value."""
+    """Return a frame's request; raises MalformedPacket, or InvalidParameter for a wrong value."""
     kind, decode, has_items = _READERS.get(code) or _reader(code)
     try:
         row: Any = decode(head)
@@ -117,7 +117,7 @@ def read(code: int, head: Buffer, data: memoryview) -> Request:
 
 
 def row_of(kind: type[Request]) -> type[Row]:
-    """The head of a class of requests."""
+    """Return the head's class for a class of requests."""
     hints, given = get_type_hints(kind), defaults(kind)
     columns = [
         (name, _crossing(hints[name]), *((given[name],) if name in given else ()))
@@ -127,7 +127,7 @@ def row_of(kind: type[Request]) -> type[Row]:
 
 
 def _crossing(hint: Any) -> Any:
-    """The type of a field before its request is checked: one of a choice is a number or a text."""
+    """Return the type of a field before its request is checked: a choice is a number or a text."""
     if hint == Sequence[SendItem]:
         return list[ItemRow]
     if isinstance(hint, UnionType) and str in get_args(hint):
@@ -156,8 +156,8 @@ def _item(row: ItemRow, given: Iterator[Run]) -> SendItem:
 
 
 def _split(rows: Sequence[ItemRow], data: memoryview) -> list[Run]:
-    """The runs of several batches: of each its own headers, if it has some, and its bodies."""
-    # One batch is what nearly every frame has, and needs no cutting: 2.9 us a frame instead of 4.1.
+    """Return the runs of several batches: for each its own headers, if any, and its bodies."""
+    # Nearly every frame has one batch, and needs no cutting: 2.9 us a frame instead of 4.1.
     if len(rows) == 1 and rows[0].count >= 0 and not rows[0].own:
         return [frames.unpack_run(data, rows[0].count)]
     if any(row.count < 0 for row in rows):

@@ -4,12 +4,12 @@
 
 ``size`` counts what follows it. ``head`` is MessagePack of the request or answer; ``data`` holds
 message bytes: for n messages a table of n lengths (u32), then the bytes one after another. So a
-batch crosses as one piece, and no side builds an object for each message of it. The protocol is
-described in ``docs/reference/formats/client-protocol.md``; what is asked stands in
-``wire/app/codec.py``.
+batch crosses as one piece, and neither side builds an object for each message of it. The protocol
+is described in ``docs/reference/formats/client-protocol.md``; ``wire/app/codec.py`` has the
+requests.
 
-Whatever comes from outside is checked for its type and its size; anything else is a
-MalformedPacket, after which the connection is closed and nothing of the frame has happened.
+All input from outside is checked for its type and its size; anything else is a MalformedPacket,
+after which the connection is closed and nothing of the frame has happened.
 
 Upholds: I24 (nothing that is received makes memory grow past CLIENT_FRAME_BYTES_MAX).
 """
@@ -29,7 +29,7 @@ from onceq.model.limits import CLIENT_FRAME_BYTES_MAX, OUTCOME_AGE_S
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
 
 VERSION: Final = 2
-"""What a client and a queue manager must both speak: another one is refused (UnknownVersion)."""
+"""The version of client and queue manager: another one is refused (UnknownVersion)."""
 HEADER = struct.Struct("<IIHHI")
 """Size of what follows, request, code, zero, head size."""
 VIEW_BYTES_MIN: Final = 1 << 18
@@ -37,8 +37,8 @@ VIEW_BYTES_MIN: Final = 1 << 18
 
 
 class Code(IntEnum):
-    """What a frame is about that is no request of the core; the classes of ``model/requests`` have
-    the other codes. Answers repeat a code with ANSWER or FAILED added."""
+    """Codes of frames that are no request of the core; the classes of ``model/requests`` have the
+    other codes. Answers repeat a code with ANSWER or FAILED added."""
 
     HELLO = 1
     LIFE = 41
@@ -50,15 +50,15 @@ FAILED: Final = 0x200
 
 
 class Prove(msgspec.Struct, array_like=True):
-    """First frame of a client that has a token: its name, and what the client has drawn."""
+    """First frame of a client that has a token: its name, and the client's random value."""
 
     token: str
     nonce: bytes
 
 
 class Known(msgspec.Struct, array_like=True):
-    """Its answer: what was hashed with the secret, what the queue manager has drawn, and what
-    proves that it knows the secret's digest (``model/tokens.py``)."""
+    """The answer to ``Prove``: the salt that was hashed with the secret, the queue manager's random
+    value, and the proof that it knows the secret's digest (``model/tokens.py``)."""
 
     salt: bytes
     nonce: bytes
@@ -66,12 +66,12 @@ class Known(msgspec.Struct, array_like=True):
 
 
 class Hello(msgspec.Struct, array_like=True):
-    """First frame of a client without a token, or the next of one that has proven its own: which
-    version it speaks, and in hexadecimal what proves who it is.
+    """First frame of a client without a token, or the next of one that has proven its own: its
+    version, and in hexadecimal the proof of its identity.
 
-    Later versions may say more, so fields behind the known ones are passed over: a client of
-    another version hears UnknownVersion, not that its frame is malformed. ``person``: for whom the
-    program works, as it says itself (``model/persons.py``).
+    Later versions may add fields, so fields behind the known ones are skipped: a client of another
+    version gets UnknownVersion, not a malformed frame. ``person``: the person for whom the program
+    works, by its own word (``model/persons.py``).
     """
 
     version: int
@@ -80,12 +80,12 @@ class Hello(msgspec.Struct, array_like=True):
     person: str = ""
 
     def __repr__(self) -> str:
-        """Without the proof."""
+        """Return the fields without the proof."""
         return f"Hello({self.version}, {self.program!r})"
 
 
 class Welcome(msgspec.Struct, array_like=True):
-    """Its answer: who answers, the second by its clock, and what it can take and remember."""
+    """The answer to ``Hello``: the manager, the second by its clock, and its limits and memory."""
 
     version: int
     name: str
@@ -96,14 +96,14 @@ class Welcome(msgspec.Struct, array_like=True):
 
 
 class HandedHead(msgspec.Struct, array_like=True):
-    """Answer to a receive: how many messages; their numbers as tables of u64, u32, u32.
+    """Answer to a receive: the number of messages; their numbers as tables of u64, u32, u32.
 
-    A queue manager of a later version may say more, here and in a Failure: a client passes over
-    what stands behind the fields that it knows.
+    A queue manager of a later version may add fields, here and in a Failure: a client skips those
+    behind the fields that it knows.
 
     ``moves``: (index, how often, second of the last) of those moved between subqueues.
-    ``scanned``: how far a search has come. ``notes``: (index, note) of dead letters.
-    ``failures``: (index, how often, why) of those that were received in vain at places before.
+    ``scanned``: the position that a search has reached. ``notes``: (index, note) of dead letters.
+    ``failures``: (index, how often, why) of those whose receives failed at places before.
     """
 
     count: int
@@ -117,14 +117,14 @@ class HandedHead(msgspec.Struct, array_like=True):
 
 
 class Failure(msgspec.Struct, array_like=True):
-    """Answer of a request that was refused."""
+    """Answer to a request that was refused."""
 
     code: str
     text: str
 
 
 SENSELESS = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
-"""What decoding raises: for wrong types, broken text, dates out of range, and deep nesting."""
+"""Errors of decoding: for wrong types, broken text, dates out of range, and deep nesting."""
 _ERRORS: Final = every()
 _encoder = msgspec.msgpack.Encoder()
 _answer_decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
@@ -132,7 +132,7 @@ _answer_decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
 
 
 def frame(request: int, code: int, head: object, *data: Buffer) -> list[Buffer]:
-    """The pieces of a frame."""
+    """Return the pieces of a frame."""
     raw = _encoder.encode(head)
     size = HEADER.size - 4 + len(raw)
     if not data:
@@ -142,18 +142,18 @@ def frame(request: int, code: int, head: object, *data: Buffer) -> list[Buffer]:
 
 
 def pack_runs(runs: Sequence[Run]) -> list[Buffer]:
-    """The data of a frame with messages: one table of lengths, then the bytes."""
-    # One run is what nearly every frame has: 0.2 us instead of 1.0.
+    """Return the data of a frame with messages: one table of lengths, then the bytes."""
+    # Nearly every frame has one run: 0.2 us instead of 1.0.
     if len(runs) == 1:
         return [runs[0].lengths.tobytes(), runs[0].data]
     return [*(run.lengths.tobytes() for run in runs), *(run.data for run in runs)]
 
 
 def unpack_run(data: memoryview, count: int) -> Run:
-    """Messages out of a frame's data, all of it; raises MalformedPacket.
+    """Return the messages in a frame's data, all of it; raises MalformedPacket.
 
-    The bytes are not copied where they are most of what was read with them; small ones are, so
-    that a few of them do not keep a whole chunk of other frames in memory.
+    The bytes are not copied if they are most of what was read with them; small ones are, so that a
+    few of them do not keep a whole chunk of other frames in memory.
     """
     table = 4 * count
     if count < 0 or table > len(data):
@@ -178,16 +178,16 @@ class Parser:
 
     @property
     def wanted(self) -> int:
-        """Bytes that the frame under way still lacks."""
+        """Return how many bytes the frame under way still lacks."""
         return self._need - self._have
 
     @property
     def idle(self) -> bool:
-        """Whether no frame is under way."""
+        """Return whether no frame is under way."""
         return not self._have
 
     def feed(self, data: Buffer) -> list[tuple[int, int, memoryview, memoryview]]:
-        """More bytes; the whole frames that they complete. Raises MalformedPacket."""
+        """Add bytes; return the whole frames that they complete. Raises MalformedPacket."""
         self._chunks.append(bytes(data))
         self._have += len(data)
         if self._have < self._need:
@@ -199,7 +199,7 @@ class Parser:
         self._need = HEADER.size
         while total - at >= HEADER.size:
             size, request, code, zero, head = HEADER.unpack_from(joined, at)
-            # Before the rest of it is waited for: nobody can make this side keep more than a legal
+            # Before waiting for the rest of it: no peer can make this side keep more than a legal
             # frame.
             if zero or not HEADER.size - 4 + head <= size <= CLIENT_FRAME_BYTES_MAX:
                 raise MalformedPacket(
@@ -221,7 +221,7 @@ class Parser:
 
 
 def decode_head(head: Buffer, kind: Any) -> Any:
-    """The head of an answer or a hello, as ``kind``; raises MalformedPacket."""
+    """Return the head of an answer or a hello, as ``kind``; raises MalformedPacket."""
     try:
         decoder = _answer_decoders.get(kind)
         if decoder is None:
@@ -232,21 +232,21 @@ def decode_head(head: Buffer, kind: Any) -> Any:
 
 
 def failure(head: Buffer) -> OnceqError:
-    """The error that an answer speaks of."""
+    """Return the error in an answer."""
     said = decode_head(head, Failure)
     kind = _ERRORS.get(said.code, OnceqError)
     return kind(said.text)
 
 
 def known_fields(head: Buffer, count: int) -> bytes:
-    """The head of an answer without what a later version has put behind its fields; raises
+    """Return the head of an answer without the fields that a later version has added; raises
     MalformedPacket if it is no list."""
     fields: list[msgspec.Raw] = decode_head(head, list[msgspec.Raw])
     return _encoder.encode(fields[:count])
 
 
 def tables(lookups: bytes, arrived: bytes, aborts: bytes) -> tuple[array[int], ...]:
-    """The number tables of a HandedHead; raises MalformedPacket."""
+    """Return the number tables of a HandedHead; raises MalformedPacket."""
     found = []
     for kind, raw in (("Q", lookups), ("I", arrived), ("I", aborts)):
         values = array(kind)

@@ -1,9 +1,9 @@
-"""The answer to a receive or a peek, out of a frame.
+"""Decode the answer to a receive or a peek.
 
-It stands apart from the other answers because a command that only looks needs no more than this:
-to load the table of all answers, with every request and view, takes longer than such a command.
+It is separate from the other answers because a command that only peeks needs no more than this: to
+load the table of all answers, with every request and view, takes longer than such a command.
 
-Upholds: I24 (an answer that makes no sense is a MalformedPacket, and nothing else).
+Upholds: I24 (an invalid answer is a MalformedPacket, and nothing else).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from onceq.wire.app import frames
 
 
 def batch_of(head: Buffer, data: memoryview) -> Batch:
-    """The messages that were handed out; raises MalformedPacket."""
+    """Return the messages that were handed out; raises MalformedPacket."""
     handed: frames.HandedHead = frames.decode_head(head, frames.HandedHead)
     lookups, arrived, aborts = frames.tables(handed.lookups, handed.arrived, handed.aborts)
     run = frames.unpack_run(data, handed.count)

@@ -11,25 +11,25 @@ COUNTER: Final = 0x10000
 
 
 def durable(header: SessionHeader, sent: int, known: int) -> int:
-    """Recoverable messages that the peer has on disk: the base, by definition all before it, and
-    those after it as far as the flags have no hole.
+    """Return how many recoverable messages the peer has on disk: the base, by definition all before
+    it, and those after it as far as the flags have no hole.
 
-    A base of 0 says "none", and after a wrap with flags it may be number 65536.
+    A base of 0 means "none", and after a wrap with flags it may be number 65536.
 
     Args:
         sent: Recoverable messages that were sent.
-        known: Those of which it was known before.
+        known: Those that were known to be on disk before.
     """
     if not header.base and (not header.flags or sent < COUNTER):
         return known
     run = (~header.flags & (header.flags + 1)).bit_length() - 1
     found = known + (header.base + max(run, 1) - 1 - known) % COUNTER
-    # Else it speaks of what was never sent, and is not believed.
+    # Else it counts messages that were never sent, and is not believed.
     return found if found <= sent else known
 
 
 def agree(header: SessionHeader, received: tuple[int, int], carrying: tuple[int, int]) -> None:
-    """Whether the peer has sent as many messages as have come (MS-MQQB 3.1.5.5).
+    """Check that the peer has sent as many messages as have come (MS-MQQB 3.1.5.5).
 
     Args:
         received: Messages that have come, and the recoverable ones among them.
@@ -37,7 +37,7 @@ def agree(header: SessionHeader, received: tuple[int, int], carrying: tuple[int,
             published, so both are right (U2).
 
     Raises:
-        ProtocolState: It counts otherwise.
+        ProtocolState: Its count is different.
     """
     theirs = (header.sent, header.sent_recoverable)
     after = (received[0] % COUNTER, received[1] % COUNTER)

@@ -1,12 +1,12 @@
-"""A byte stream cut into packets, however the network cut it up.
+"""Cut a byte stream into packets, no matter how the network has split it.
 
-A packet says its size in its first 12 bytes, and neighbouring user packets stay together: what
-comes out is one buffer and a table of lengths. Whole packets are views of what was read. Only the
+A packet gives its size in its first 12 bytes, and neighbouring user packets stay together: the
+result is one buffer and a table of lengths. Whole packets are views of what was read. Only the
 beginning of a packet whose rest has not come is copied: a short one together with the next read,
-a long one into a buffer of its own, so that no byte of it is moved again with each read.
+a long one into its own buffer, so that no byte of it is moved again with each read.
 
-No more than one packet of the largest legal size is ever kept waiting, and a size that is not
-legal is refused before anything is kept.
+At most one packet of the largest legal size is kept waiting, and an illegal size is refused before
+anything is kept.
 
 Upholds: I24.
 """
@@ -27,10 +27,10 @@ from onceq.wire.mqqb.internal import SESSION_HEADER_BYTES, SessionHeader
 
 PACKET_BYTES_MIN: Final = 20
 LEAD_BYTES: Final = 12
-"""So much of a packet says how long it is."""
+"""The first bytes of a packet, which give its size."""
 
 SHORT_BYTES: Final = 4096
-"""What waits and is shorter is joined with the next read."""
+"""A shorter waiting part is joined with the next read."""
 
 _LEAD = struct.Struct("<2sH4sI")
 _BEGINNING: Final = (b"\x10", at.SIGNATURE)
@@ -54,7 +54,7 @@ Piece = UserPackets | InternalPacket | MalformedPacket
 
 
 class Cutter:
-    """Feed it what was read; it gives whole packets in order."""
+    """Turns what was read into whole packets, in order."""
 
     __slots__ = ("_long", "_need", "_short")
 
@@ -65,18 +65,18 @@ class Cutter:
 
     @property
     def waiting(self) -> int:
-        """Bytes of a packet whose rest has not come yet."""
+        """Return the bytes of a packet whose rest has not come yet."""
         return len(self._short) if self._long is None else len(self._long)
 
     def feed(self, data: Buffer) -> list[Piece]:
-        """Cut what was read; gives whole packets.
+        """Cut what was read; return whole packets.
 
         Args:
-            data: ``bytes`` are taken as they are; any other buffer is copied once, because it
+            data: ``bytes`` are used without a copy; any other buffer is copied once, because it
                 may change afterwards.
 
         Returns:
-            Whole packets in order; at the end a MalformedPacket if what stands next is none.
+            Whole packets in order; at the end a MalformedPacket if the next bytes are none.
         """
         if not isinstance(data, bytes):
             data = bytes(data)
@@ -91,7 +91,7 @@ class Cutter:
         return found
 
     def _go_on(self, begun: bytearray, data: bytes, found: list[Piece]) -> None:
-        """A long packet goes on, and may end."""
+        """Continue a long packet, which may end."""
         missing = self._need - len(begun)
         view = memoryview(data)
         # Exactly its own bytes: what follows is a view of the read and not moved.
@@ -101,7 +101,7 @@ class Cutter:
         self._long = None
         self._cut(memoryview(begun), found)
         if self._short or self._long is not None:
-            # A session header was expected behind the packet: it stands in what follows.
+            # A session header was expected behind the packet: it is in what follows.
             found += self.feed(bytes(view[missing:]))
         else:
             self._cut(view[missing:], found)
@@ -177,7 +177,7 @@ def _not_a_packet(view: memoryview, start: int) -> MalformedPacket:
 
 
 def _carrying(view: memoryview, start: int, size: int) -> tuple[UserPackets, int] | None:
-    """A user packet with a session header, inside its size or behind it (4.5, U1).
+    """Return a user packet with a session header, inside its size or behind it (4.5, U1).
 
     Returns:
         The packet as if it carried none, with the header; and how many bytes behind the packet

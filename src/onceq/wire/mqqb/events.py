@@ -1,4 +1,4 @@
-"""What a session tells the queue manager: opened, messages, what the peer has, closed."""
+"""Events that a session reports to the queue manager: opened, messages, acknowledged, closed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from onceq.wire.mqqb.internal import UNTOLD, Life
 @dataclass(frozen=True, slots=True)
 class Opened:
     """Set-up is done; both sides may send. ``extended``: both understand packet/settle.py;
-    ``http``: each message is answered by itself. ``life``: what the peer tells of its
-    process. ``delays``: it knows of messages that are delayed. ``publics``: it can be asked about
-    queues that are named by their GUID. ``called``: what it is called, if this side looked for a
-    name; that name, if it has it; "": it does not say."""
+    ``http``: each message gets its own answer. ``life``: what the peer announces of its process.
+    ``delays``: it knows delayed messages. ``publics``: it can be asked about queues named by their
+    GUID. ``called``: its name, if this side looked for a name; that name, if it has it; "": it
+    sends none."""
 
     peer_id: bytes
     extended: bool = False
@@ -28,7 +28,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """User packets, checked and put together into runs, in order."""
+    """User packets, checked and combined into runs, in order."""
 
     runs: list[ArrivedRun]
     messages: int
@@ -37,9 +37,9 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class Acked:
-    """Of all user packets sent, so many have arrived; of the recoverable ones so many, from the
-    first on without a gap, are durable at the peer. ``refused``: the last of them is not, for
-    good."""
+    """Counts of the peer: of all user packets sent, those that have arrived; of the recoverable
+    ones, those that are durable there, from the first on without a gap. ``refused``: the last of
+    them is permanently refused."""
 
     messages: int
     recoverable: int
@@ -48,7 +48,7 @@ class Acked:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The session is over; close the connection after writing what is still to be written."""
+    """The session is over; close the connection after writing the remaining bytes."""
 
     reason: str
     error: PeerError | None = None

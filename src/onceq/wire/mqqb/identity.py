@@ -1,4 +1,4 @@
-"""Who is at the other end of a session: what ends a set-up, because it is not whom it must be."""
+"""Identity of a session's peer: the reasons to end a set-up with the wrong peer."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from onceq.model.identity import NO_GUID, guid_text
 
 
 def prove(who: Identification, said: bytes) -> None:
-    """What a queue manager says that it is, is looked at before it counts; what its proof alone
-    cannot say, the core does (``core/peers/trust.py``).
+    """Check the identity that a queue manager claims, before it counts; the core decides what its
+    proof alone cannot show (``core/peers/trust.py``).
 
     Raises:
         IdentityClash: It may not speak for that one.
@@ -20,13 +20,13 @@ def prove(who: Identification, said: bytes) -> None:
 
 
 def expect(expected: bytes, found: bytes) -> None:
-    """Only the queue manager that was looked for may answer.
+    """Accept only the queue manager that was looked for.
 
     Args:
-        expected: Its GUID; zero: any may.
+        expected: Its GUID; zero: any may answer.
 
     Raises:
-        ProtocolState: Another one does.
+        ProtocolState: Another one answers.
     """
     if expected not in (NO_GUID, found):
         raise ProtocolState(
@@ -36,7 +36,7 @@ def expect(expected: bytes, found: bytes) -> None:
 
 
 def clash(own: bytes) -> IdentityClash:
-    """The other end has our own identity."""
+    """Return the error that the peer has our own identity."""
     return IdentityClash(
         f"the queue manager at the other end has our own identity {guid_text(own)}: it is this "
         "one, and the name that leads here belongs into addresses in onceq.toml; or a copy of its "

@@ -1,7 +1,7 @@
 """Packets that set up and steer a session: EstablishConnection, ConnectionParameters, SessionAck.
 
-Layouts: MS-MQQB 2.2.1 to 2.2.3, and MS-MQMQ 2.2.20.4. Parsing refuses what is not exactly one
-of them.
+Layouts: MS-MQQB 2.2.1 to 2.2.3, and MS-MQMQ 2.2.20.4. Parsing refuses everything that is not
+exactly one of them.
 """
 
 from __future__ import annotations
@@ -40,41 +40,41 @@ _SESSION = struct.Struct("<HHIHHHH")
 
 
 EXTENSION_MARK: Final = b"onceq extension 1\0"
-"""At the beginning of the padding of EstablishConnection, whose bytes mean nothing to others:
-this side understands the packets of ``packet/settle.py``."""
+"""At the beginning of the padding of EstablishConnection, which others ignore: this side
+understands the packets of ``packet/settle.py``."""
 
 LIFE_MARK: Final = b"life\0"
 """Behind the mark of the extension: an identifier of the process and a stamp follow."""
 _LIFE = struct.Struct("<16sI")
 
 DELAYS_MARK: Final = b"delays\0"
-"""Behind the life, or where that would be: this side knows of messages that are delayed
-(``model/delayed.py``)."""
+"""Behind the life, or in its place: this side knows delayed messages (``model/delayed.py``)."""
 
 TRACES_MARK: Final = b"traces\0"
-"""Behind that of delays: this side knows of messages of a trace (``model/traced.py``)."""
+"""Behind the mark of delays: this side knows messages of a trace (``model/traced.py``)."""
 
 PUBLICS_MARK: Final = b"publics\0"
-"""Behind that of traces: this side can be asked about queues that are named by their GUID."""
+"""Behind the mark of traces: this side can be asked about queues named by their GUID."""
 
 CALLED_MARK: Final = b"called\0"
-"""Behind that of public queues, the size of a name and the name. Who connects says the name of the
-computer that it looks for; who answers repeats it if it is called so, or else says its own."""
+"""Behind the mark of public queues: the size of a name and the name. The side that connects sends
+the name of the computer that it looks for; the other side repeats it if that is one of its names,
+or else sends its own."""
 _CALLED = struct.Struct("<H")
 _PUBLICS: Final = DELAYS_MARK + TRACES_MARK + PUBLICS_MARK
 
 TRAIL_MARK: Final = b"trail\0"
-"""Behind the name, or where that would be, the number of the last act of administration of this
-side and its digest (``model/act_chain.py``), which the other one keeps."""
+"""Behind the name, or in its place, the number of this side's last act of administration and its
+digest (``model/act_chain.py``), which the other side keeps."""
 _TRAIL = struct.Struct("<Q32s")
 _VISIBLE = re.compile(rb"[\x21-\x7e]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """What a manager tells of its process: ``id`` is another one after each start, ``stamp`` rises
-    from start to start. ``acts`` and ``digest``: the end of its trail, the number of the last act
-    and its digest; empty: there is none."""
+    """What a manager announces of its process: ``id`` changes with each start, ``stamp`` rises from
+    start to start. ``acts`` and ``digest``: the end of its trail, the number of the last act and
+    its digest; empty: there is none."""
 
     id: bytes
     stamp: int
@@ -86,7 +86,7 @@ UNTOLD: Final = Life(b"", 0)
 
 
 def mark(life: Life, called: str = "") -> bytes:
-    """The beginning of the padding of somebody who understands the extension."""
+    """Return the beginning of the padding of a manager that understands the extension."""
     told = LIFE_MARK + _LIFE.pack(life.id, life.stamp) if life.id else b""
     name = called.encode()
     said = CALLED_MARK + _CALLED.pack(len(name)) + name if name else b""
@@ -108,12 +108,12 @@ class Establish:
 
     @property
     def extended(self) -> bool:
-        """Whether the mark stands in the padding."""
+        """Whether the padding has the mark."""
         return self.padding.startswith(EXTENSION_MARK)
 
     @property
     def life(self) -> Life:
-        """The life that is told behind the mark; UNTOLD if none is."""
+        """The life behind the mark; UNTOLD if there is none."""
         at = len(EXTENSION_MARK) + len(LIFE_MARK)
         if not self.extended or self.padding[len(EXTENSION_MARK) : at] != LIFE_MARK:
             return UNTOLD
@@ -122,28 +122,28 @@ class Establish:
 
     @property
     def delays(self) -> bool:
-        """Whether it says that it knows of messages that are delayed."""
+        """Whether it announces that it knows delayed messages."""
         return self._words.startswith(DELAYS_MARK)
 
     @property
     def traces(self) -> bool:
-        """Whether it says that it knows of messages of a trace."""
+        """Whether it announces that it knows messages of a trace."""
         return self._words.startswith(DELAYS_MARK + TRACES_MARK)
 
     @property
     def publics(self) -> bool:
-        """Whether it says that it can be asked about queues that are named by their GUID."""
+        """Whether it announces that it can be asked about queues named by their GUID."""
         return self._words.startswith(_PUBLICS)
 
     @property
     def called(self) -> str:
-        """The name of a computer that it says; "" if it says none that can be one."""
+        """The name of a computer in it; "" if it has no valid one."""
         size, name = self._name
         return name.decode() if size == len(name) and _VISIBLE.fullmatch(name) else ""
 
     @property
     def _trail(self) -> tuple[int, bytes]:
-        """The end of its trail; 0 and empty if it does not say it."""
+        """Return the end of its trail; 0 and empty if it has none."""
         size, name = self._name
         words = self._words[len(_PUBLICS) :] if self.publics else b""
         at = len(CALLED_MARK) + _CALLED.size + len(name) if name else 0
@@ -157,7 +157,7 @@ class Establish:
 
     @property
     def _name(self) -> tuple[int, bytes]:
-        """The size that is said of a name, and as much of the name as may be there."""
+        """Return the declared size of a name, and as much of the name as may be there."""
         before = _PUBLICS + CALLED_MARK
         words, at = self._words, len(before) + _CALLED.size
         if not words.startswith(before) or len(words) < at:
@@ -167,7 +167,7 @@ class Establish:
 
     @property
     def _words(self) -> bytes:
-        """What stands behind the life, or where that would be."""
+        """Return what is behind the life, or in its place."""
         if not self.extended:
             return b""
         behind = self.padding[len(EXTENSION_MARK) :]
@@ -176,7 +176,7 @@ class Establish:
         return behind
 
     def encode(self) -> bytes:
-        """The packet."""
+        """Return the packet."""
         flags = ESTABLISH | (REFUSED if self.refused else 0)
         return (
             _base(INTERNAL_FLAGS, ESTABLISH_BYTES, self.reserved[0])
@@ -199,7 +199,7 @@ class Parameters:
     reserved: tuple[int, int] = (0, 0)
 
     def encode(self) -> bytes:
-        """The packet."""
+        """Return the packet."""
         flags = PARAMETERS | (REFUSED if self.refused else 0)
         return (
             _base(INTERNAL_FLAGS, PARAMETERS_BYTES, self.reserved[0])
@@ -220,14 +220,14 @@ class SessionHeader(Record, frozen=True):
     reserved: tuple[int, int] = (0, 0)
 
     def pack(self) -> bytes:
-        """The 16 bytes of the header."""
+        """Return the 16 bytes of the header."""
         return _SESSION.pack(
             self.received, self.base, self.flags, self.sent, self.sent_recoverable, self.window,
             self.reserved[1],
         )  # fmt: skip
 
     def encode(self) -> bytes:
-        """A SessionAck packet."""
+        """Return a SessionAck packet."""
         return (
             _base(INTERNAL_FLAGS | at.BASE_SESSION, SESSION_ACK_BYTES, self.reserved[0])
             + _INTERNAL.pack(0, SESSION_ACK)
@@ -236,7 +236,7 @@ class SessionHeader(Record, frozen=True):
 
     @classmethod
     def unpack(cls, raw: Buffer, reserved: int = 0) -> SessionHeader:
-        """From the 16 bytes of the header; raises MalformedPacket if they are not 16."""
+        """Read the 16 bytes of the header; raises MalformedPacket if they are not 16."""
         if len(raw) != SESSION_HEADER_BYTES:
             raise MalformedPacket(f"a SessionHeader of {len(raw)} bytes")
         received, base, flags, sent, recoverable, window, rest = _SESSION.unpack(raw)

@@ -1,12 +1,12 @@
 """One protocol session with another queue manager, in either role: a state machine over bytes.
 
 It knows nothing of sockets and clocks: bytes and times go in, bytes and events come out, so that
-the same code runs over TCP and in the simulator. It sets the session up, keeps the windows and
-the counts of both directions, acknowledges what has arrived and, apart from that, what is safe on
-disk (EOD-49), and closes at the first sign of a peer that counts otherwise (MS-MQQB 3.1.5.5).
+the same code runs over TCP and in the simulator. It sets the session up, keeps the windows and the
+counts of both directions, acknowledges what has arrived and, separately, what is safe on disk
+(EOD-49), and closes at the first sign of a peer whose counts differ (MS-MQQB 3.1.5.5).
 
-Counts are kept as ever-growing integers; on the wire they stand modulo 65536 (U11). All user
-packets count, acknowledgments between managers too (U3).
+Counts are kept as ever-growing integers; on the wire they are modulo 65536 (U11). All user packets
+count, acknowledgments between managers too (U3).
 
 Upholds: I9 (a recoverable message is acknowledged as such only after ``persisted``), I24, I25
 (a peer with our own identity is noticed), I26 (each wait ends by a timer).
@@ -42,7 +42,7 @@ MS_US: Final = 1_000
 
 
 class Session:
-    """See the module."""
+    """The protocol session of this module."""
 
     def __init__(
         self,
@@ -61,14 +61,14 @@ class Session:
         """Prepare a session; an initiator then calls ``start``.
 
         Args:
-            expected_peer: GUID that the peer must have; zero: whichever it has.
-            who: Who the peer is; it may speak for whom ``model/identification.py`` says.
+            expected_peer: GUID that the peer must have; zero: any.
+            who: Identification of the peer; ``model/identification.py`` says for whom it may speak.
             direct: Whether the destination was named directly (the wait for acknowledgments is
                 doubled then).
             now_us: Monotonic microseconds, as in every call.
-            life: What is told of this process.
-            host: Of an initiator: the name of the computer that it looks for; "": none.
-            answers_to: Of the other side: gives such a name if this computer has it, or its own.
+            life: What this process announces of itself.
+            host: For an initiator: the name of the computer that it looks for; "": none.
+            answers_to: For the other side: returns such a name if this computer has it, or its own.
         """
         self._life, self._host, self._answers_to = life, host, answers_to
         self._initiator = initiator
@@ -82,24 +82,24 @@ class Session:
         self.output: list[Buffer] = []
         """Bytes to be written, in order, until ``take_output`` hands them over."""
         self.timer_set = True
-        """Whether a timer was set since ``next_timer`` was asked."""
+        """Whether a timer was set since the last call of ``next_timer``."""
         self._now = now_us
         self._window = min(max(settings.session_window_messages, 1), WINDOW_MAX)
         self._slow = False
         self._peer_window = 0
         self._report_from = 1
-        """So many unreported messages are half of what the peer may have under way."""
+        """The number of unreported messages that is half of the peer's window."""
         self._ack_ms = min(max(int(settings.session_ack_wait_s * 1000), ACK_MS[0]), ACK_MS[1])
         self._recoverable_ack_ms = RECOVERABLE_ACK_MS[0]
         self.peer_id = NO_GUID
         self.extended = False
         self.delays = self.traces = self.publics = False
         self.peer_life, self.peer_called = UNTOLD, ""
-        # sent by us
+        # sent by this side
         self._sent = self._sent_recoverable = 0
         self._acked = self._acked_recoverable = 0
         self._told: tuple[int, int, int] = (0, 0, 0)
-        # received by us
+        # received by this side
         self._received = self._received_recoverable = 0
         self._reported = 0
         self._persisted = self._reported_recoverable = 0
@@ -112,7 +112,7 @@ class Session:
         self._user_traffic = False
         self._user_us = now_us
 
-    # ---- what it is -----------------------------------------------------------------------
+    # ---- properties -----------------------------------------------------------------------
 
     @property
     def opened(self) -> bool:
@@ -126,26 +126,26 @@ class Session:
 
     @property
     def room(self) -> int:
-        """How many user packets may be sent now."""
+        """The number of user packets that may be sent now."""
         if self._state is not State.OPEN:
             return 0
         return max(min(self._window, self._peer_window) - (self._sent - self._acked), 0)
 
     def idle(self, now_us: int) -> bool:
-        """Whether no user packet has passed for about the time after which sessions are closed
-        as idle, by this side or the other."""
+        """Return whether no user packet has passed for about the time after which either side
+        closes idle sessions."""
         quiet = now_us - self._user_us
         return quiet >= int(self._settings.session_idle_s * 900_000)
 
     def take_output(self) -> list[Buffer]:
-        """Bytes to be written, in order; they are handed over once."""
+        """Return the bytes to be written, in order, once."""
         output, self.output = self.output, []
         return output
 
     # ---- set-up ---------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Initiator: ask for the session."""
+        """Ask for the session, as its initiator."""
         assert self._state is State.NEW, "only a new initiator starts"
         stamp = self._now // MS_US & 0xFFFF_FFFF
         padding = bytes(512)
@@ -200,7 +200,7 @@ class Session:
         return []
 
     def _extend(self, packet: Establish) -> None:
-        """Note what the peer understands, and what it tells of itself."""
+        """Record what the peer understands, and what it announces of itself."""
         self.extended = packet.extended and self._settings.settle_doubts
         if self.extended:
             self.peer_life, self.delays = packet.life, packet.delays
@@ -234,11 +234,11 @@ class Session:
     # ---- receiving ------------------------------------------------------------------------
 
     def receive(self, data: Buffer, now_us: int) -> list[Event]:
-        """Bytes have come; what follows from them, in order. Never raises for what they hold."""
+        """Handle received bytes; return the events, in order. Never raises for their content."""
         if self._state is State.CLOSED:
             return []
         self._now = now_us
-        # Whatever comes is a sign of life: who speaks is waited for.
+        # Any byte is a sign of life, which extends the wait.
         self._heard = True
         events: list[Event] = []
         try:
@@ -291,13 +291,13 @@ class Session:
             self.timer_set = True
 
     def persisted(self, recoverable: int, now_us: int) -> None:
-        """So many more of the recoverable messages received, in order, are safe on disk."""
+        """Count more of the recoverable messages received, in order, as safe on disk."""
         if self._state is not State.OPEN:
             return
         self._now = now_us
         self._persisted += recoverable
         assert self._persisted <= self._received_recoverable, "persisted what never came"
-        # One acknowledgment has room for so many; more at once need several.
+        # One acknowledgment has room for a limited number; more at once need several.
         while self._persisted - self._reported_recoverable >= FLAG_BITS:
             self._report()
         if self._persisted > self._reported_recoverable:
@@ -307,14 +307,14 @@ class Session:
                 self.timer_set = True
 
     def _report(self) -> None:
-        """Send a SessionAck with everything that can be said now."""
+        """Send a SessionAck with everything that can be reported now."""
         ahead = min(self._persisted - self._reported_recoverable, FLAG_BITS)
         base = (self._reported_recoverable + 1) % COUNTER
         flags = (1 << ahead) - 1
         if not ahead:
             base = 0
         elif not base:
-            # A base of 0 would say "none". So the flags begin one message earlier, at a number
+            # A base of 0 would mean "none". So the flags begin one message earlier, at a number
             # that the peer knows to be on disk.
             base, ahead = COUNTER - 1, min(ahead, FLAG_BITS - 1)
             flags = (1 << ahead + 1) - 1
@@ -331,7 +331,7 @@ class Session:
     def _session_header(
         self, header: SessionHeader, events: list[Event], *, carrying: tuple[int, int] = (0, 0)
     ) -> None:
-        """What the peer has got, and whether it counts as we do (MS-MQQB 3.1.5.5).
+        """Apply the peer's counts, and check that they equal ours (MS-MQQB 3.1.5.5).
 
         Args:
             carrying: How many messages, and recoverable ones, came in the packet of the header:
@@ -359,11 +359,10 @@ class Session:
     # ---- sending --------------------------------------------------------------------------
 
     def send(self, packets: Run | Buffer, *, count: int, recoverable: int, now_us: int) -> None:
-        """Send user packets as they are; but to a peer that knows of no traces without the marks
-        of them.
+        """Send user packets unchanged; a peer without traces gets them without their marks.
 
         Args:
-            count: How many they are; at most ``room``.
+            count: Their number; at most ``room``.
             recoverable: How many of them have delivery mode 1.
         """
         assert self._state is State.OPEN, "only an open session sends"
@@ -394,7 +393,7 @@ class Session:
     # ---- time -----------------------------------------------------------------------------
 
     def next_timer(self) -> int | None:
-        """Monotonic microseconds at which ``tick`` has something to do, or None."""
+        """Return the monotonic microseconds at which ``tick`` has work, or None."""
         self.timer_set = False
         if self._state is State.CLOSED:
             return None
@@ -402,7 +401,7 @@ class Session:
         return min(filter(None, due), default=None)
 
     def tick(self, now_us: int) -> list[Event]:
-        """Time has passed."""
+        """Do what is due at this time."""
         self._now = now_us
         if self._state is State.CLOSED:
             return []
@@ -426,7 +425,7 @@ class Session:
     # ---- the end --------------------------------------------------------------------------
 
     def close(self, reason: str) -> None:
-        """Our side ends the session."""
+        """End the session from our side."""
         if self._state is not State.CLOSED:
             self._close(reason)
 

@@ -1,10 +1,10 @@
-"""Messages at rest are packets: here they become envelopes, and envelopes packets.
+"""Convert messages at rest, which are packets, into envelopes, and envelopes into packets.
 
-What SRMP has no place for stays behind: the number of the transaction, the wish for negative
+Lost is what SRMP has no place for: the number of the transaction, the request for negative
 acknowledgments of arrival (a refusal is the answer 400 there), the lists of several destinations,
 and all but the first of several administration or response queues.
 
-Upholds: I9 as far as bytes go (streams, numbers and identifiers stand where they were given).
+Upholds: I9 as far as bytes go (streams, numbers and identifiers are where they were given).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from onceq.wire.srmp.envelope import (
 
 RECEIPT_LABEL: Final = "QM Ordering Ack"
 RECEIPT_LIFE_S: Final = 4 * 24 * 3600
-"""How long a receipt may take, as Windows sets it."""
+"""Seconds that a receipt may take, as Windows sets it."""
 
 
 # ---- out ---------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ class Post:
 
 
 def name_of_url(url: str) -> str:
-    """The text of a direct name without ``DIRECT=``, for a URL; raises MalformedPacket."""
+    """Return a direct name without ``DIRECT=``, for a URL; raises MalformedPacket."""
     try:
         (name,) = parse_format_name(f"DIRECT={url}")
     except (IllegalFormatName, ValueError):
@@ -93,11 +93,11 @@ def post_of(
     packet: bytes, url: str, own: bytes, names: HttpNames,
     announced: Callable[[bytes, int], str | None] = lambda source, stream: None,
 ) -> Post:  # fmt: skip
-    """What is sent to a URL for a packet.
+    """Return what is sent to a URL for a packet.
 
     Args:
-        announced: Source and stream to the direct name for receipts, of streams that are passed
-            on.
+        announced: Maps source and stream to the direct name for receipts, for streams that are
+            passed on.
     """
     parts = headers(packet)
     user = parts.user
@@ -108,9 +108,9 @@ def post_of(
         receipt = _receipt(packet, url, user.source, user.sent_time)
         return Post(receipt, None, recoverable, (0, 0), id, hops=hops)
     message = decode(packet)
-    # As they stand in the packet, not as applications are shown them: half surrogates, and the
-    # mark of a message that was returned, go along. That of a trace does not: nobody says here that
-    # he knows of it.
+    # Fields of the packet, not as applications see them: half surrogates, and the mark of a
+    # returned message, go along. The mark of a trace does not: over HTTP no peer announces that it
+    # knows it.
     label = parts.properties.label.partition("\0")[0]
     extension = without_trace(parts.properties.extension)
     mine = user.source == own
@@ -131,7 +131,8 @@ def post_of(
 
 
 def _receipt(packet: bytes, url: str, own: bytes, sent: int) -> Envelope:
-    """An order acknowledgment as a stream receipt, a final one with its commitment (HTTP-4)."""
+    """Return an order acknowledgment as a stream receipt, a final one with its commitment
+    (HTTP-4)."""
     receipts: tuple[Receipt, ...] = ()
     if ack_class(headers(packet)) == MessageClass.ORDER_ACK:
         ack = parse_order_ack(packet)
@@ -153,19 +154,20 @@ def _receipt(packet: bytes, url: str, own: bytes, sent: int) -> Envelope:
 
 
 def _envelope(m: Message, url: str, receipts: str, hash_algorithm: int) -> Envelope:
-    """The envelope of a message.
+    """Return the envelope of a message.
 
     Args:
-        receipts: Where the receipts of its stream go, if it says so. The head of what is
-            unacknowledged does, each time that it is sent: who has restarted, or never got the
-            first message, learns it so (HTTP-5). What is passed on for others always does.
+        receipts: Where the receipts of its stream go, if it announces that. The first
+            unacknowledged message does, each time that it is sent: so a receiver that has
+            restarted, or never got the first message, learns it (HTTP-5). A message that is passed
+            on for another sender always does.
     """
     stream = None
     if m.stream:
         previous = None if m.previous == m.number - 1 else m.previous
         stream = StreamPart(m.id.source, m.stream, m.number, previous, receipts)
-    # Windows writes so: what it never lets expire in its queue has the last date of all here, and
-    # a TTrq before it (MC-MQSRM 2.2.6.17).
+    # As Windows: a message that never expires in its queue has the last date of all here, and a
+    # TTrq before it (MC-MQSRM 2.2.6.17).
     reach = min(m.sent_time + m.time_to_reach_queue, FOREVER_S)
     receive = min(m.sent_time + m.time_to_be_received, FOREVER_S)
     admin = _url_or_none(m.admin_queue)
@@ -196,7 +198,7 @@ def _envelope(m: Message, url: str, receipts: str, hash_algorithm: int) -> Envel
 
 
 def _told(m: Message) -> Receipt:
-    """What an acknowledgment message says, as a receipt (6)."""
+    """Return an acknowledgment message as a receipt (6)."""
     original = MessageId.unpack(m.correlation_id)
     if m.message_class == MessageClass.ACK_REACH_QUEUE:
         return Receipt(m.sent_time, None, original.number, original.source)
@@ -213,7 +215,7 @@ def _url_or_none(text: str) -> str:
 
 
 def _other(text: str) -> str:
-    """A response queue that is no URL; the first, if it is several."""
+    """Return a response queue that is no URL; the first of several."""
     return LABEL_PREFIX + text.partition(",")[0] if text else ""
 
 
@@ -223,17 +225,17 @@ def _other(text: str) -> str:
 def runs_of(
     e: Envelope, body: bytes, extension: bytes, arrival: Arrival, own: bytes, hops: int = 0
 ) -> list[ArrivedRun]:
-    """What arrives: messages for a queue, or acknowledgments for streams.
+    """Return the runs that arrive: messages for a queue, or acknowledgments for streams.
 
     Args:
-        arrival: Where it goes; what does not stay here has ``onward`` set.
+        arrival: Its destination; a message that does not stay here has ``onward`` set.
         hops: How many have passed it on before.
 
     Returns:
-        Nothing for a receipt that concerns somebody else (HTTP-14).
+        Nothing for a receipt that concerns another manager (HTTP-14).
 
     Raises:
-        MalformedPacket: It makes no sense.
+        MalformedPacket: It is invalid.
     """
     to = arrival.url
     onward = "" if arrival.here else name_of_url(to)
@@ -246,8 +248,8 @@ def runs_of(
         return [replace(run, http=True, onward=onward)] if onward else [run]
     (run,) = cut_one(_hopped(_packet(e, body, extension, to), hops))
     stream = e.stream.receipts_to if e.stream is not None else ""
-    # Only who asks for dead letters is told how a message ends; a journal copy of the sender's
-    # needs no more than the stream receipt (HTTP-4, HTTP-13).
+    # Only a request for dead letters gets a report of a message's end; a journal copy of the
+    # sender's needs only the stream receipt (HTTP-4, HTTP-13).
     wants = 1 if run.dead_letter else 0
     receipts = name_of_url(stream) if stream else ""
     sent_to = e.to if e.to != to else ""
@@ -255,7 +257,7 @@ def runs_of(
 
 
 def _hopped(packet: bytes, hops: int) -> bytes:
-    """The packet of something that was passed on before."""
+    """Return the packet of a message that was passed on before."""
     if not hops:
         return packet
     changed = bytearray(packet)
@@ -265,7 +267,7 @@ def _hopped(packet: bytes, hops: int) -> bytes:
 
 
 def cut_one(packet: bytes) -> list[ArrivedRun]:
-    """One packet as a run."""
+    """Return one packet as a run."""
     run = Run.of((packet,))
     return cut(run.data, run.lengths)
 
@@ -291,7 +293,7 @@ def _ack_of(e: Envelope, told: StreamReceipt, acker: bytes, to: bytes) -> bytes:
 
 
 def _queue_of(e: Envelope) -> str:
-    """The URL of the queue that a receipt is about; "" if it names none that makes sense."""
+    """Return the URL of the queue that a receipt is about; "" if it names no valid one."""
     return _response(e.response).direct if e.response else ""
 
 
@@ -342,7 +344,7 @@ def _packet(e: Envelope, body: bytes, extension: bytes, to: str) -> bytes:
 
 
 def _lifetime(e: Envelope, until: int) -> int:
-    """Seconds from when it was sent; the end of signed time stands for "never"."""
+    """Return the seconds from the sent time; the end of signed time means "never"."""
     return NEVER_S if until >= FOREVER_S else max(until - e.sent, 0)
 
 
@@ -351,7 +353,7 @@ def _address(url: str) -> Address:
 
 
 def _response(text: str) -> Address:
-    """A response queue: a URL, or ``MSMQ:`` and a format name; what makes no sense is left out."""
+    """Return a response queue: a URL, or ``MSMQ:`` and a format name; invalid ones are left out."""
     if not text:
         return NOWHERE
     if not text.startswith(LABEL_PREFIX):

@@ -8,14 +8,14 @@ from typing import Final
 from onceq.errors import MalformedPacket
 
 FOREVER_S: Final = 0x7FFF_FFFF
-"""The end of signed 32-bit time, which stands for "never"."""
+"""The end of signed 32-bit time, which means "never"."""
 DAY_S: Final = 86_400
 
 _DATE = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})T(\d{2}):?(\d{2}):?(\d{2})Z?")
 
 
 def text_of(seconds: int) -> str:
-    """A date; what is later than can be said is the last one."""
+    """Return a date; a later time than can be written becomes the last one."""
     days, rest = divmod(min(max(seconds, 0), FOREVER_S), DAY_S)
     # Days since 1 March of year 0 (proleptic Gregorian), in eras of 400 years.
     era, day = divmod(days + 719_468, 146_097)
@@ -30,7 +30,7 @@ def text_of(seconds: int) -> str:
 
 
 def seconds_of(text: str) -> int:
-    """Seconds of a date; raises MalformedPacket."""
+    """Return the seconds of a date; raises MalformedPacket."""
     match = _DATE.fullmatch(text)
     if match is None:
         raise MalformedPacket(f"not a date: {text[:40]!r}")

@@ -1,12 +1,12 @@
-"""The SRMP envelope: what stands in the XML of one message, as values and as bytes.
+"""The SRMP envelope: the content of one message's XML, as values and as bytes.
 
-Written as Windows writes it, one line without white space between elements; read whatever
-its order, prefixes and indentation. Numbers in brackets are sections of MC-MQSRM.
+Written as Windows writes it, one line without white space between elements; read in any order, with
+any prefixes and indentation. Numbers in brackets are sections of MC-MQSRM.
 
-A label may have characters that XML cannot hold. Then it stands as UTF-16 in an element of ours
-beside those that are published, and readers that do not know it see U+FFFD in their place.
+A label may have characters that XML cannot hold. Then an element of ours beside the published ones
+holds it as UTF-16, and readers that do not know that element see U+FFFD in their place.
 
-Upholds: I24 (every number is held against its range).
+Upholds: I24 (every number is checked against its range).
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _STREAM = re.compile(r"uid:\{?([0-9A-Fa-f-]{36})\}?\\(\d{1,20})")
 
 @dataclass(frozen=True, slots=True)
 class StreamPart:
-    """Where a transactional message stands in its stream (5).
+    """The position of a transactional message in its stream (5).
 
     Attributes:
         source: GUID of the sending manager.
         previous: Number of the message before it; None: one less than its own.
-        receipts_to: URL for receipts, where the stream is begun; "" elsewhere.
+        receipts_to: URL for receipts, at the beginning of the stream; "" elsewhere.
     """
 
     source: bytes
@@ -132,7 +132,7 @@ class Envelope:
 
 
 def write(e: Envelope) -> bytes:
-    """The XML of an envelope."""
+    """Return the XML of an envelope."""
     action = LABEL_PREFIX + (e.label or "")
     rev = f"<rev><via>{escape(e.response)}</via></rev>" if e.response else ""
     parts = [
@@ -225,7 +225,7 @@ def _msmq(m: Msmq) -> str:
 
 
 def read(data: bytes) -> Envelope:
-    """The envelope in some XML; raises MalformedPacket."""
+    """Return the envelope in some XML; raises MalformedPacket."""
     root = parse(data)
     header = root.child("Header")
     if root.name != "Envelope" or header is None or root.child("Body") is None:
@@ -264,9 +264,9 @@ def read(data: bytes) -> Envelope:
 
 
 def _label(action: Node, own: Node | None) -> str | None:
-    """The label in an action; None if there is none.
+    """Return the label in an action; None if there is none.
 
-    White space in it is the label's own, unless some stands before the prefix: then an editor has
+    White space in it is the label's own, unless some is before the prefix: then an editor has
     indented the whole text.
     """
     text = action.text if action.raw[:1] in SPACE else action.raw
@@ -281,7 +281,7 @@ def _label(action: Node, own: Node | None) -> str | None:
         found = raw.decode("utf-16-le", "surrogatepass")
     except ValueError:
         return label
-    # Two labels that differ in more than what XML cannot hold: what everybody can see counts.
+    # If the labels differ in more than what XML cannot hold, the published one counts.
     return found if shown(found) == label else label
 
 

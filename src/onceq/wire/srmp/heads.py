@@ -1,10 +1,10 @@
 """The head of a request, judged before anything of the body is read.
 
-Each request that is published has ``SOAPAction``, ``Content-Length``, and one of two content types
-([MC-MQSRM] 4). A page in a browser can send none of that to a host of another origin without
-asking that host first (a preflight), and a browser marks what it sends in fields that no page
-sets: ``Origin`` and ``Sec-Fetch-*``. So a head says whether a queue manager posts or a page does,
-on a connection to which nothing has to be proven.
+Each published request has ``SOAPAction``, ``Content-Length``, and one of two content types
+([MC-MQSRM] 4). A page in a browser can send none of that to a host of another origin without asking
+that host first (a preflight), and a browser marks what it sends in fields that no page sets:
+``Origin`` and ``Sec-Fetch-*``. So a head shows whether a queue manager posts or a page does, on a
+connection without proofs of identity.
 
 A body in chunks is refused: each chunk costs as much as a whole packet, and may be one byte.
 
@@ -39,7 +39,7 @@ def refuse_head(
     Args:
         method: The HTTP method.
         fields: The header fields; names in small letters.
-        granted: Whether the sender has a right to send here. Without one it may tell what it has
+        granted: Whether the sender has a right to send here. Without one it may report what it has
             received: receipts need no right, and are short.
     """
     if method != b"POST":

@@ -1,9 +1,9 @@
-"""Mapping files of MSMQ (MC-MQSRM 3.1.1.1.10): what stands in one, and what is wrong with it.
+"""Mapping files of MSMQ (MC-MQSRM 3.1.1.1.10): their content, and their faults.
 
 Four forms, told apart by their root element:
 
-* ``<redirections>``: where what arrives for an outer URL goes, as ``<redirection>`` with ``<from>``
-  and ``<to>``;
+* ``<redirections>``: where messages for an outer URL go, as ``<redirection>`` with ``<from>`` and
+  ``<to>``;
 * ``<mapping host="...">``, its form in Windows XP: ``<queue>`` with ``<alias>`` (outer) and
   ``<name>`` (inner);
 * ``<StreamReceiptSetup>``: what streams announce for their receipts, as ``<setup>`` with
@@ -12,8 +12,7 @@ Four forms, told apart by their root element:
   with ``<from>`` and ``<to>``, and ``<exception>`` for destinations that are left alone. Microsoft
   has published what such files mean, not their element names; these are ours.
 
-An element that is not known is named, not passed over: a mapping that silently does nothing costs
-days.
+An unknown element is reported, not skipped: a mapping that silently does nothing costs days.
 
 Upholds: I24 (the limits of ``xml.py`` hold for these files, too).
 """
@@ -41,21 +40,21 @@ _PATTERN = re.compile(r"(?i)https?://[^\s/*]*(\*|/\S*)")
 
 @dataclass(frozen=True, slots=True)
 class MappingFile:
-    """What one file says: which form it has, and its entries."""
+    """The content of one file: its form, and its entries."""
 
     form: str
     mappings: Mappings
 
     @property
     def entries(self) -> int:
-        """How many there are, exceptions included."""
+        """The number of entries, exceptions included."""
         found = self.mappings
         lists = (found.redirections, found.receipts, found.outbound, found.exceptions)
         return sum(map(len, lists))
 
 
 def read(data: bytes) -> MappingFile:
-    """What stands in a mapping file; raises MalformedPacket, which names the fault."""
+    """Return the content of a mapping file; raises MalformedPacket, which names the fault."""
     root = parse(data)
     reader = _FORMS.get(root.name.casefold())
     if reader is None:
@@ -73,7 +72,7 @@ def _redirections(root: Node) -> MappingFile:
 
 
 def _queues(root: Node) -> MappingFile:
-    """The form of Windows XP; an address without a host is one of the host that the root names."""
+    """Read the form of Windows XP; an address without a host belongs to the host of the root."""
     _only(root, "queue")
     host = root.attributes.get("host", "").strip()
     pairs = _pairs(root, "queue", ("alias", "name"), host=host)
@@ -107,7 +106,7 @@ def _named(root: Node, name: str) -> list[Node]:
 
 
 def _only(node: Node, *names: str) -> None:
-    """Every child is one of these."""
+    """Check that every child is one of these."""
     wanted = {name.casefold() for name in names}
     for child in node.children:
         if child.name.casefold() not in wanted:
@@ -132,7 +131,7 @@ def _pairs(
 
 
 def _queue(url: str, what: str) -> None:
-    """It is the address of a queue, not only one of a host."""
+    """Check that it is the address of a queue, not only of a host."""
     try:
         parse_format_name(f"DIRECT={url}")
     except IllegalFormatName:

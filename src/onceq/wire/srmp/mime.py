@@ -26,10 +26,10 @@ _ID = re.compile(rb"(?im)^content-id:[ \t]*([^\r\n]{1,200})")
 def write(
     envelope: bytes, body: bytes | None, sender: str, extension: bytes = b""
 ) -> tuple[str, bytes]:
-    """Content type and entity.
+    """Return content type and entity.
 
     Args:
-        body: None: the envelope stands alone.
+        body: None: there is only the envelope.
         sender: GUID of the sending manager, as text.
         extension: A further part behind the body, if there is any.
     """
@@ -49,7 +49,7 @@ def write(
 
 
 def read(content_type: str, entity: bytes) -> tuple[bytes, bytes, bytes]:
-    """Envelope, body and extension of an entity; raises MalformedPacket."""
+    """Return envelope, body and extension of an entity; raises MalformedPacket."""
     if not content_type.casefold().lstrip().startswith("multipart/"):
         if len(entity) > ENVELOPE_BYTES_MAX:
             raise MalformedPacket(f"an envelope of {len(entity)} bytes")
@@ -64,7 +64,7 @@ def read(content_type: str, entity: bytes) -> tuple[bytes, bytes, bytes]:
     envelope: bytes | None = None
     body, extension = b"", b""
     at += len(delimiter)
-    # Three parts are known, and the end: a stranger does not decide how many are looked at.
+    # Three parts are known, and the end: a stranger cannot make this loop longer.
     for _ in range(4):
         if entity.startswith(b"--", at):
             break
@@ -85,7 +85,7 @@ def read(content_type: str, entity: bytes) -> tuple[bytes, bytes, bytes]:
 
 
 def _part(entity: bytes, at: int, delimiter: bytes) -> tuple[bytes, bytes, int]:
-    """Head, content and the place behind the next delimiter."""
+    """Return head, content and the position behind the next delimiter."""
     end, skip = entity.find(b"\r\n\r\n", at), 4
     if end < 0:
         end, skip = entity.find(b"\n\n", at), 2

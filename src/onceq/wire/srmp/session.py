@@ -1,10 +1,10 @@
-"""A connection over which SRMP is spoken, with the face of a session of MS-MQQB.
+"""A connection that carries SRMP, with the interface of a session of MS-MQQB.
 
-One side only posts, the other only takes: what is to be said in return (receipts) goes to an
-address of its own, over another connection (HTTP-5). ``Posting`` sends one message after
-another and takes the answer 200 for a session acknowledgment, 400 for a refusal for good, and
-anything else for the end of the session (HTTP-9). ``Taking`` (``taking.py``) answers when the queue
-manager has decided. Neither knows sockets or clocks; HTTP itself is h11's matter.
+One side only posts, the other only accepts: replies (receipts) go to their own address, over
+another connection (HTTP-5). ``Posting`` sends one message after another and takes the answer 200
+for a session acknowledgment, 400 for a permanent refusal, and anything else for the end of the
+session (HTTP-9). ``Taking`` (``taking.py``) answers when the queue manager has decided. Neither
+knows sockets or clocks; h11 does HTTP itself.
 
 Upholds: I1 (200 only once it is durable), I24.
 """
@@ -32,22 +32,22 @@ from onceq.wire.srmp.convert import Post, cut_one, post_of
 from onceq.wire.srmp.stranger import DENIED
 
 ANSWER_S: Final = 20
-"""An answer that has not come by then is none (HTTP-9)."""
+"""Seconds after which a missing answer is given up (HTTP-9)."""
 OK, BAD = 200, 400
 TEXT_BYTES_MAX: Final = 500
 _CLASSES: Final = (MessageClass.NACK_BAD_DESTINATION_QUEUE, MessageClass.NACK_ACCESS_DENIED)
 _REFUSED: Final = (class_name(_CLASSES[True]).encode(), DENIED)
-"""What is answered for want of a right, and what a stranger hears; the status does not say it."""
+"""Texts of the answers if a right is missing, and to a stranger; the status does not show that."""
 
 Names = Callable[[], HttpNames]
 Announced = Callable[[bytes, int], str | None]
-"""Source and stream to the direct name that its receipts go to; None if it is not known."""
+"""Maps source and stream to the direct name for its receipts; None if it is not known."""
 VIA: Final = "1.1 onceq"
-"""What each manager that passes a message on adds to its Via field: SRMP counts no hops itself."""
+"""Each forwarding manager adds this to its Via field: SRMP itself counts no hops."""
 
 
 def _never_announced(source: bytes, stream: int) -> None:
-    """Nothing is passed on."""
+    """Return None: nothing is passed on."""
 
 
 @dataclass(slots=True)
@@ -65,18 +65,18 @@ class Posting:
     extended = False
     peer_id = NO_GUID
     timer_set = True
-    """Each post and each answer sets it anew."""
+    """Each post and each answer sets it again."""
 
     def __init__(
         self, *, url: str, own_id: bytes, names: Names, settings: Settings, now_us: int,
         announced: Announced = _never_announced,
     ) -> None:  # fmt: skip
-        """Prepare; nothing is sent before ``start`` and the first tick.
+        """Prepare a connection; nothing is sent before ``start`` and the first tick.
 
         Args:
-            url: Of the destination queue.
-            names: Gives the addresses that hold now.
-            announced: Gives where the receipts of a stream of somebody else go, which is passed on.
+            url: URL of the destination queue.
+            names: Returns the present addresses.
+            announced: Returns where the receipts go of another sender's stream that is passed on.
         """
         self._url = url
         self._own = own_id
@@ -101,25 +101,25 @@ class Posting:
 
     @property
     def room(self) -> int:
-        """How many messages may be handed over now."""
+        """The number of messages that may be handed over now."""
         return HTTP_POSTS_MAX - len(self._queue) if self.opened else 0
 
     def idle(self, now_us: int) -> bool:
-        """Whether nothing has passed for about the time after which connections are closed."""
+        """Return whether nothing has passed for about the time after which connections close."""
         return now_us - self._used_us >= int(self._settings.session_idle_s * 900_000)
 
     def take_output(self) -> list[Buffer]:
-        """Bytes to be written, in order; they are handed over once."""
+        """Return the bytes to be written, in order, once."""
         output, self.output = self.output, []
         return output
 
     def start(self) -> None:
-        """There is nothing to be agreed upon: the first tick says that it is open."""
+        """Open without negotiation: the first tick reports that the session is open."""
         # Due at once; 0 would mean never.
         self._due = 1
 
     def persisted(self, recoverable: int, now_us: int) -> None:
-        """Nothing arrives here."""
+        """Do nothing: no message arrives here."""
 
     def send(self, packets: Run | Buffer, *, count: int, recoverable: int, now_us: int) -> None:
         """Send messages, in order."""
@@ -150,7 +150,7 @@ class Posting:
         return _Waiting(head, entity, post)
 
     def _next(self, now_us: int) -> None:
-        """Send the next one, if none is under way."""
+        """Send the next message, if none is under way."""
         if not self._queue or self._http.our_state is not h11.IDLE:
             return
         waiting = self._queue[0]
@@ -166,7 +166,7 @@ class Posting:
             self.output.append(data)
 
     def receive(self, data: Buffer, now_us: int) -> list[Event]:
-        """Bytes from the other side."""
+        """Handle bytes from the other side."""
         if self._closed or not data:
             return []
         self._used_us = now_us
@@ -214,7 +214,7 @@ class Posting:
             events.append(self._over("the other side ends the connection with its answer"))
 
     def _refusal(self, post: Post) -> bytes:
-        """For good refused: what the receiver would say in a final acknowledgment (HTTP-9)."""
+        """Return the receiver's permanent refusal as a final acknowledgment (HTTP-9)."""
         stream, number = post.place
         reason = _CLASSES[self._text in _REFUSED]
         return final_ack(
@@ -225,11 +225,11 @@ class Posting:
         )  # fmt: skip
 
     def next_timer(self) -> int | None:
-        """When ``tick`` is wanted."""
+        """Return when ``tick`` is wanted."""
         return self._due or None
 
     def tick(self, now_us: int) -> list[Event]:
-        """Time has come."""
+        """Do what is due at this time."""
         if self._closed or not self._due or now_us < self._due:
             return []
         if not self._started:
@@ -241,14 +241,14 @@ class Posting:
         return [self._over("idle")]
 
     def declined(self, status: int, reason: str) -> None:
-        """Nothing arrives here."""
+        """Do nothing: no message arrives here."""
 
     def more(self) -> list[Event]:
-        """Nothing waits here."""
+        """Return nothing: nothing waits here."""
         return []
 
     def close(self, reason: str) -> None:
-        """It is over."""
+        """End the connection."""
         self._closed = True
 
     def _over(self, reason: str) -> Closed:

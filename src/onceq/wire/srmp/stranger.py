@@ -1,8 +1,8 @@
-"""A connection of somebody who posts and has not said who he is, where nobody has a right.
+"""A connection of an unidentified client that posts where anonymous clients have no rights.
 
-Whatever he sends is dropped as it comes, and nothing of it but the frame of HTTP is read. He hears
-one answer, always the same: when his request is over, or has become longer than anybody's may be
-who has not said who he is. It has the face of a session, which never opens.
+Everything that it sends is dropped on arrival, and only the HTTP framing is read. It gets one
+answer, always the same: when its request is over, or exceeds the limit for unidentified clients. It
+has the interface of a session, which never opens.
 
 Upholds: I24, I28.
 """
@@ -23,18 +23,18 @@ _ANSWER: Final = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Length: %d\r\nContent-Type: text/plain; charset=utf-8\r\n"
     b"Connection: close\r\n\r\n%s" % (len(DENIED), DENIED)
 )
-"""400 is for good: a queue manager that posts tells its sender (HTTP-9)."""
+"""400 is permanent: a queue manager that posts reports it to its sender (HTTP-9)."""
 DROPPED_BYTES_MAX: Final = HANDSHAKE_BYTES_MAX // 2
-"""He is answered before his connection is cut for what he has sent in all."""
+"""The answer leaves before the limit on all sent bytes cuts the connection."""
 
 
 class Stranger:
-    """See the module."""
+    """The connection of this module."""
 
     extended = False
     peer_id = NO_GUID
     timer_set = False
-    """The time that he has is that of his connection."""
+    """Its time limit is the connection's."""
     room = 0
 
     def __init__(self) -> None:
@@ -44,12 +44,12 @@ class Stranger:
         self._closed = False
 
     def take_output(self) -> list[Buffer]:
-        """See Posting."""
+        """Return the bytes to be written, in order, once."""
         output, self.output = self.output, []
         return output
 
     def receive(self, data: Buffer, now_us: int) -> list[Event]:
-        """Bytes have come."""
+        """Drop received bytes, and answer when the request is over."""
         if self._closed or not data:
             return []
         self._heard += len(data)
@@ -60,7 +60,7 @@ class Stranger:
         return [Closed("it has not said who it is, and nobody has a right here")]
 
     def _over(self, data: Buffer) -> bool:
-        """Whether he is to be answered now."""
+        """Return whether to answer now."""
         if self._heard > DROPPED_BYTES_MAX:
             return True
         try:
@@ -73,31 +73,31 @@ class Stranger:
         return False
 
     def idle(self, now_us: int) -> bool:
-        """Nothing ever passes."""
+        """Return True: no message ever passes."""
         return True
 
     def send(self, packets: object, *, count: int, recoverable: int, now_us: int) -> None:
-        """Nothing goes this way."""
+        """Raise AssertionError: no message goes this way."""
         raise AssertionError("a session that never opens transmits nothing")
 
     def persisted(self, recoverable: int, now_us: int) -> None:
-        """Nothing arrives here."""
+        """Do nothing: no message arrives here."""
 
     def declined(self, status: int, reason: str) -> None:
-        """Nothing arrives here."""
+        """Do nothing: no message arrives here."""
 
     def more(self) -> list[Event]:
-        """Nothing waits here."""
+        """Return nothing: nothing waits here."""
         return []
 
     def next_timer(self) -> int | None:
-        """See ``timer_set``."""
+        """Return None: there is no timer (``timer_set``)."""
         return None
 
     def tick(self, now_us: int) -> list[Event]:
-        """See ``timer_set``."""
+        """Do nothing: there is no timer (``timer_set``)."""
         return []
 
     def close(self, reason: str) -> None:
-        """It is over."""
+        """End the connection."""
         self._closed = True

@@ -1,8 +1,8 @@
-"""The side of SRMP that takes messages; see ``session.py``.
+"""The side of SRMP that accepts messages; see ``session.py``.
 
 A head is judged before the body comes (``heads.py``). A request whose head is refused is answered
-at once, and what still comes of it is dropped unread. All others are answered when the queue
-manager has decided.
+at once, and the rest of it is dropped unread. All others are answered when the queue manager has
+decided.
 
 Upholds: I1 (200 only once it is durable), I24, I28.
 """
@@ -31,22 +31,22 @@ from onceq.wire.srmp.heads import Refusal, refuse_head
 from onceq.wire.srmp.session import BAD, OK, TEXT_BYTES_MAX, Names
 
 REQUEST_S: Final = 60
-"""A request whose end has not come by then is none (P14: slow senders)."""
+"""Seconds after which an incomplete request is given up (P14: slow senders)."""
 
 
 def hops_of(fields: Iterable[tuple[bytes, bytes]]) -> int:
-    """How many have passed a request on, by its Via fields; not more than HOPS_MAX."""
+    """Return how many managers have passed a request on, by its Via fields; at most HOPS_MAX."""
     values = b",".join(value for name, value in fields if name == b"via")
     return min(values.count(b",") + 1, HOPS_MAX) if values.strip() else 0
 
 
 class Taking:
-    """Takes requests on a connection that another manager has made."""
+    """Accepts requests on a connection that another manager has made."""
 
     extended = False
     peer_id = NO_GUID
     timer_set = True
-    """See Posting."""
+    """Each post and each answer sets it again."""
 
     def __init__(
         self, *, own_id: bytes, names: Names, settings: Settings, now_us: int,
@@ -55,8 +55,8 @@ class Taking:
         """Prepare.
 
         Args:
-            names: Gives the addresses that hold now.
-            granted: Says whether the other side may send to any queue here now.
+            names: Returns the present addresses.
+            granted: Returns whether the other side may send to any queue here now.
         """
         self._granted = granted
         self._own = own_id
@@ -67,7 +67,7 @@ class Taking:
         self._request: h11.Request | None = None
         self._entity = bytearray()
         self._to_drop: int | None = None
-        """Bytes of a request that was refused, which may still come; None: there is none."""
+        """Bytes of a refused request that may still come; None: there is none."""
         self._pending = False
         self._ahead = 0
         self._used_us = self._begun_us = now_us
@@ -75,26 +75,26 @@ class Taking:
         self._closed = False
 
     room = 0
-    """Nothing is sent here but answers."""
+    """Only answers are sent here."""
 
     def idle(self, now_us: int) -> bool:
-        """See Posting."""
+        """Return whether nothing has passed for about the time after which connections close."""
         return now_us - self._used_us >= int(self._settings.session_idle_s * 900_000)
 
     def take_output(self) -> list[Buffer]:
-        """See Posting."""
+        """Return the bytes to be written, in order, once."""
         output, self.output = self.output, []
         return output
 
     def start(self) -> None:
-        """The other side begins."""
+        """Do nothing: the other side begins."""
 
     def send(self, packets: Run | Buffer, *, count: int, recoverable: int, now_us: int) -> None:
-        """Nothing goes this way."""
+        """Raise AssertionError: no message goes this way."""
         raise AssertionError("what is said to an HTTP client goes to its own address")
 
     def receive(self, data: Buffer, now_us: int) -> list[Event]:
-        """Bytes of requests."""
+        """Handle bytes of requests."""
         if self._closed or not data:
             return []
         self._used_us = now_us
@@ -102,8 +102,7 @@ class Taking:
         if self._to_drop is not None:
             return self._drop(len(data))
         if self._pending:
-            # HTTP allows the next request before the answer; it waits in h11 and has to have a
-            # bound.
+            # HTTP allows the next request before the answer; it waits in h11 and needs a bound.
             self._ahead += len(data)
             if self._ahead > HTTP_ENTITY_BYTES_MAX:
                 self._closed = True
@@ -125,7 +124,7 @@ class Taking:
             if isinstance(event, h11.Request):
                 self._begin(event, events)
             elif isinstance(event, h11.Data):
-                # The head has said how many bytes these are, and h11 takes no more.
+                # The head has given this number of bytes, and h11 takes no more.
                 self._entity += event.data
             elif isinstance(event, h11.EndOfMessage):
                 self._whole(events)
@@ -138,7 +137,7 @@ class Taking:
                 return
 
     def _begin(self, request: h11.Request, events: list[Event]) -> None:
-        """The head of a request is there."""
+        """Judge the head of a request."""
         self._request, self._entity = request, bytearray()
         refusal = refuse_head(request.method, request.headers, granted=self._granted())
         if refusal is not None:
@@ -151,8 +150,8 @@ class Taking:
             self._say(h11.InformationalResponse(status_code=100, headers=[]))
 
     def _refuse(self, request: h11.Request, refusal: Refusal) -> None:
-        """Answer at once. The other side may read only when it has sent everything: what it still
-        sends is dropped, up to the size that it has said, or that a message may have."""
+        """Answer at once. The other side may read only when it has sent everything: the rest is
+        dropped, up to the size that it has declared, or that a message may have."""
         fields = dict(request.headers)
         said = int(fields.get(b"content-length", b"0"))
         if b"transfer-encoding" in fields:
@@ -161,7 +160,7 @@ class Taking:
         self._answer(refusal.status, refusal.text, last=True)
 
     def _drop(self, size: int) -> list[Event]:
-        """Bytes of a refused request have come."""
+        """Drop bytes of a refused request."""
         assert self._to_drop is not None
         self._to_drop -= size
         if self._to_drop > 0:
@@ -178,7 +177,7 @@ class Taking:
         events.append(Closed(f"it does not speak HTTP: {error}"))
 
     def _whole(self, events: list[Event]) -> None:
-        """One request is there."""
+        """Handle one complete request."""
         request, self._request = self._request, None
         assert request is not None
         kind = next((v for n, v in request.headers if n == b"content-type"), b"")
@@ -193,7 +192,7 @@ class Taking:
             arrival = arrival or Arrival(read.to, here=False)
             hops = 0 if arrival.here else hops_of(request.headers)
             runs = runs_of(read, body, extension, arrival, self._own, hops)
-            # Its address may have led here once: whether it is a repetition, the core knows.
+            # Its address may have led here once: the core knows whether it is a repetition.
             runs = [replace(run, foreign=foreign) for run in runs]
             if any(is_settling(headers(packet)) for run in runs for packet in run.packets):
                 raise MalformedPacket("a packet of another protocol")
@@ -207,19 +206,19 @@ class Taking:
         events.append(Arrived(runs, 1, 1))
 
     def persisted(self, recoverable: int, now_us: int) -> None:
-        """What was posted is durable, or settled."""
+        """Answer that the posted message is durable, or settled."""
         if self._pending:
             self._pending = False
             self._answer(OK)
 
     def declined(self, status: int, reason: str) -> None:
-        """It was not taken."""
+        """Answer that the message was not accepted."""
         if self._pending:
             self._pending = False
             self._answer(status, reason)
 
     def more(self) -> list[Event]:
-        """What the other side has sent behind the request that was answered."""
+        """Read what the other side has sent behind the answered request."""
         events: list[Event] = []
         if not (self._closed or self._pending):
             try:
@@ -249,13 +248,13 @@ class Taking:
             self.output.append(data)
 
     def next_timer(self) -> int | None:
-        """When an unused connection, or one with half a request, is closed."""
+        """Return when an unused connection, or one with half a request, is closed."""
         if self._request is not None:
             return self._begun_us + REQUEST_S * 1_000_000
         return self._used_us + int(self._settings.session_idle_s * 2_000_000)
 
     def tick(self, now_us: int) -> list[Event]:
-        """Time has come."""
+        """Do what is due at this time."""
         due = self.next_timer()
         if self._closed or self._pending or due is None or now_us < due:
             return []
@@ -263,5 +262,5 @@ class Taking:
         return [Closed("idle")]
 
     def close(self, reason: str) -> None:
-        """It is over."""
+        """End the connection."""
         self._closed = True

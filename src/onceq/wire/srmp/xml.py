@@ -1,8 +1,8 @@
 """XML from strangers, read with every guard: what SRMP does not need is refused before it is built.
 
 A document type, an entity, a processing instruction, depth over XML_DEPTH_MAX, more than
-XML_ELEMENTS_MAX elements or XML_TEXT_BYTES_MAX of text end the reading (P14). What is left is a
-small tree of names and texts.
+XML_ELEMENTS_MAX elements or XML_TEXT_BYTES_MAX of text end the reading (P14). The rest is a small
+tree of names and texts.
 
 Upholds: I24.
 """
@@ -20,7 +20,7 @@ from onceq.model.limits import XML_DEPTH_MAX, XML_ELEMENTS_MAX, XML_TEXT_BYTES_M
 SPACE: Final = " \t\r\n"
 """What XML calls white space; editors put it around texts."""
 _NO_CHARACTER = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Control characters, half surrogates and two more, for which XML 1.0 has no way to write them."""
+"""Control characters, half surrogates and two more, which XML 1.0 cannot represent."""
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class Node:
     Attributes:
         name: Without its namespace.
         space: Its namespace.
-        raw: All text in it, as it stands.
+        raw: All text in it, unchanged.
         attributes: By name without namespace; they count as text.
     """
 
@@ -46,12 +46,12 @@ class Node:
         return self.raw.strip(SPACE)
 
     def child(self, name: str) -> Node | None:
-        """The first child of that name; capitals do not matter."""
+        """Return the first child of that name; capitals do not matter."""
         wanted = name.casefold()
         return next((node for node in self.children if node.name.casefold() == wanted), None)
 
     def texts(self, name: str) -> str | None:
-        """Text of the child of that name; None if there is none."""
+        """Return the text of the child of that name; None if there is none."""
         found = self.child(name)
         return None if found is None else found.text
 
@@ -100,7 +100,7 @@ def _refuse(*found: object) -> NoReturn:
 
 
 def parse(data: bytes) -> Node:
-    """The root element; raises MalformedPacket."""
+    """Return the root element; raises MalformedPacket."""
     parser = expat.ParserCreate(namespace_separator=" ")
     builder = _Builder()
     parser.StartElementHandler = builder.start
@@ -122,11 +122,11 @@ def parse(data: bytes) -> Node:
 
 
 def shown(text: str) -> str:
-    """A text as XML can hold it: U+FFFD stands for every character that it has no way to write."""
+    """Return a text as XML can hold it: U+FFFD replaces each character that it cannot hold."""
     return _NO_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def escape(text: str) -> str:
-    """Text for an element; carriage returns would be taken for line ends if they stood as such."""
+    """Return text for an element; unescaped carriage returns would be taken for line ends."""
     text = shown(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return text.replace("\r", "&#13;")
