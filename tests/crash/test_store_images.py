@@ -25,8 +25,8 @@ def test_every_crash_point_and_image(name: str, part: int) -> None:
     tally = Tally()
     for point in islice(points(name), part, None, PARTS):
         run(point, 150, tally)
-    assert tally.points >= 8 // PARTS
-    assert tally.images > 60 // PARTS
+    assert tally.points >= 2
+    assert tally.images >= 2 * tally.points, "hardly any image was judged"
 
 
 @pytest.mark.slow

@@ -125,7 +125,7 @@ def test_the_commands_of_the_pages_end_well(
                 manager.send_many("private$/orders", map(json.dumps, ROWS), transactional=True)
             codes.setdefault(name, []).append(typed(command, spark, monkeypatch))
     assert codes == {
-        "land.md": [STOPPED, 0, STOPPED, STOPPED], "audit.md": [0, 0, 0, 0], "spark.md": [0, 0, 0],
+        "land.md": [STOPPED, STOPPED, STOPPED], "audit.md": [0, 0, 0, 0], "spark.md": [0, 0, 0],
     }  # fmt: skip
     left = {name: manager.queue(f"private$/{name}").messages for name in ("again", "events")}
     assert left == {"again": len(ROWS), "events": 2}
