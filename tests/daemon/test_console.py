@@ -364,7 +364,7 @@ def test_a_branch_is_decided_by_a_form_and_forgotten(browser: httpx.Client, alph
         prepared(qm, xid)
         before = qm.queue(ORDERS).messages
     page = f"/m/alpha/transactions/decide?branch={xid}&outcome=commit"
-    assert "the partners differ for ever" in browser.get(page).text
+    assert "the partners differ permanently" in browser.get(page).text
     answer = form(browser, page, "/m/alpha/transactions/decide")
     assert f"committed by hand: {xid}" in answer.text
     with connect(str(alpha)) as qm:

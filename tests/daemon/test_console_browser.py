@@ -123,7 +123,7 @@ def test_a_branch_is_decided_by_clicks(page: Page, alpha: Path) -> None:
     page.goto("/m/alpha/transactions")
     row = page.get_by_role("row", name=str(BRANCH))
     row.get_by_role("link", name="Commit by hand").click()
-    expect(page.locator("main")).to_contain_text("the partners differ for ever")
+    expect(page.locator("main")).to_contain_text("the partners differ permanently")
     page.get_by_role("link", name="Do nothing").click()
     row.get_by_role("link", name="Commit by hand").click()
     page.get_by_role("button", name="Commit by hand").click()

@@ -106,8 +106,7 @@ def message_of(
         lookup_id=lookup_id,
         transactional=tx is not None,
         stream=tx.stream if tx else 0,
-        # Without a stream they give the message's position in its transaction
-        # (``packet/heads.py``).
+        # Without a stream these are the position in its transaction (``packet/heads.py``).
         number=tx.number if tx and tx.stream else 0,
         previous=tx.previous if tx and tx.stream else 0,
         transaction=(tx.flags & at.TX_NUMBER_MASK) >> at.TX_NUMBER_SHIFT if tx else 0,
