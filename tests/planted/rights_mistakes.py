@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from onceq.core.management import rights, shared_rights, tokens
+from onceq.core.management import shared_rights, tokens
 from onceq.core.rights import demands, judge
 from onceq.core.state import snapshot, state
 from onceq.core.transfer import admission
@@ -59,10 +59,6 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
     ),
     "a refused send does not doom": _named(
         edited(judge, "        if tx.doomed is None:\n", "        if False:\n"), DOOMED, "I28", "I3"
-    ),
-    "who waits keeps his right": _named(
-        edited(rights, "            look_again(step)\n", "            pass\n"),
-        first=540,
     ),
     "what is taken away comes back with a checkpoint": _named(
         edited(snapshot, "(name, getattr(state, attribute).dump(), _as_dumped)",

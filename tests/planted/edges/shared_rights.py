@@ -18,6 +18,11 @@ NAMING = "tests/unit/service/test_naming.py::"
 
 PLANTED = (
     Planted(
+        "who-waits-keeps-its-right",
+        edited(rights, "            look_again(step)\n", "            pass\n"),
+        "tests/unit/core/rights/test_demands.py::test_a_receive_that_waits_ends_when_its_right_goes",
+    ),
+    Planted(
         "the-directory-makes-administrators",
         edited(shared, "grant.rights - LOCAL_RIGHTS\n", "grant.rights\n"),
         CORE + "test_nobody_becomes_who_runs_a_queue_manager",
