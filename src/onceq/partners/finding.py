@@ -35,7 +35,7 @@ def partner_for(what: Any, *, tasks: bool = False) -> AnyPartner:
         PartnerRefused: This kind of connection cannot promise anything.
         EnlistRefused: It is nothing that could be a partner, or of the wrong kind.
     """
-    made = _made(what)
+    made = _make_partner(what)
     kind: Any = type(made)  # (mypy thinks that types have no hash)
     if not tasks and _awaited(kind):
         raise EnlistRefused(
@@ -53,12 +53,18 @@ def _awaited(partner: type) -> bool:
     )
 
 
-def _made(what: object) -> AnyPartner:
+@functools.lru_cache
+def _belongs_to_sqlalchemy(kind: type) -> bool:
+    """Whether a type, or one that it inherits from, is SQLAlchemy's."""
+    return any(base.__module__.partition(".")[0] == "sqlalchemy" for base in kind.__mro__)
+
+
+def _make_partner(what: object) -> AnyPartner:
     kind: Any = type(what)
-    if any(base.__module__.partition(".")[0] == "sqlalchemy" for base in kind.__mro__):
+    if _belongs_to_sqlalchemy(kind):
         from onceq.partners.sqlalchemy import sqlalchemy_partner
 
-        return sqlalchemy_partner(what, _made)
+        return sqlalchemy_partner(what, _make_partner)
     maker = find_maker(kind)
     if maker is not None:
         return maker(what)
