@@ -38,7 +38,7 @@ OrderBy = Annotated[
     str,
     Option(
         "--order-by", metavar="NAME,NAME...", show_default=False,
-        help="Columns that say the order [that of the files and of the rows in them].",
+        help="Columns that give the order [else the files, and the rows in them].",
     ),
 ]  # fmt: skip
 TimeColumn = Annotated[
@@ -52,7 +52,7 @@ TimeColumn = Annotated[
 ]
 Speed = Annotated[
     float,
-    Option("--speed", metavar="X", min=0.0, help="With --time: so many times as fast."),
+    Option("--speed", metavar="X", min=0.0, help="With --time: how many times as fast."),
 ]
 Rate = Annotated[
     float, Option("--rate", metavar="N", min=0.0, help="Most rows a second; 0: no limit.")

@@ -219,7 +219,7 @@ def metrics(
         bool, Option("--openmetrics", help="In the form of OpenMetrics.")
     ] = False,
     queues: Annotated[
-        bool, Option("--queues", help="What is told of each queue, in place of the sums.")
+        bool, Option("--queues", help="The figures of each queue, in place of the sums.")
     ] = False,
     qm: Where = None,
     json: Json = False,

@@ -70,7 +70,7 @@ def invite(
         list[str] | None,
         Option(
             "--host", metavar="NAME", show_default=False,
-            help="A further name or address that stands in its certificate, for applications; may "
+            help="A further name or address in its certificate, for applications; may "
             "be repeated. Each is for one queue manager only, and none for this computer alone.",
         ),
     ] = None,

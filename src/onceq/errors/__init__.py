@@ -315,7 +315,7 @@ class ConfigurationError(UsageError):
 
 
 class AccessDenied(Refused):
-    """Whoever asks lacks a right, or his account may not use a file, directory or socket."""
+    """The caller lacks a right, or its account may not use a file, directory or socket."""
 
     code, hresult = "access-denied", 0xC00E0025
     cure = (
@@ -435,11 +435,11 @@ class GroupIncomplete(RolledBack, Retryable):
 
 
 class GroupOfAnotherQuery(Refused):
-    """An application's versions begin anew: they would be taken for those committed before."""
+    """An application's versions begin again: they would be taken for those committed before."""
 
     code = "group-of-another-query"
     cure = (
-        "Go on with the query's own checkpoint; or, for one that shall begin anew, choose another "
+        "Go on with the query's own checkpoint; or, to begin from the start, choose another "
         "name (`txnAppId`), or have the old one forgotten: `onceq tx forget-group`."
     )
 
@@ -665,7 +665,7 @@ class DamagedRecord(StorageFailure):
     """
 
     code = "damaged-record"
-    cure = "Run `qm check`, keep the directory as it is, and restore a backup."
+    cure = "Run `qm check`, keep the directory unchanged, and restore a backup."
 
     def __init__(self, text: str = "", pieces: tuple[DamagedPiece, ...] = ()) -> None:
         super().__init__(text)

@@ -6,7 +6,7 @@ from onceq.errors.base import Refused
 
 
 class UntrustedBackup(Refused):
-    """Nobody who is believed has signed the backup, or it was changed since."""
+    """No trusted certificate has signed the backup, or it was changed since."""
 
     __module__ = "onceq.errors"
 

@@ -78,7 +78,7 @@ class PeerError(OnceqError):
 
 
 class StorageFailure(OnceqError):
-    """The disk failed: the process stops and starts anew from what is durable."""
+    """The disk failed: the process stops, and starts again from what is durable."""
 
     __module__ = "onceq.errors"
 

@@ -14,7 +14,7 @@ class WrongProcess(UsageError):
 
     code = "wrong-process"
     cure = (
-        "Open what the text names anew in the child, from its queue manager; an embedded queue "
+        "In the child, open what the text names again, from its queue manager; an embedded queue "
         "manager stays with the parent: connect to a daemon, or open it after the fork."
     )
 
