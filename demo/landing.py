@@ -16,7 +16,7 @@ from demo.managers import HUB_QUEUE, LATE_QUEUE, Network
 from demo.patience import Patience
 from demo.proofs import Off
 from demo.watch import Watch
-from onceq.client.pause import pause
+from onceq.client.stopping import pause
 
 POLL_S = 0.03
 STILL_S_MAX = 600.0

@@ -28,7 +28,7 @@ from demo.patience import Patience
 from demo.proofs import Off, check_filter, prove
 from demo.report import LINES, Findings
 from demo.watch import Watch
-from onceq.client.pause import pause
+from onceq.client.stopping import pause
 from onceq.errors import ReceiveTimeout, ServiceNotAvailable
 
 DOWN_S = 0.25

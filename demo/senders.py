@@ -17,7 +17,7 @@ from pathlib import Path
 
 import onceq
 from demo.managers import DESTINATION
-from onceq.client.pause import pause
+from onceq.client.stopping import pause
 from onceq.errors import ServiceNotAvailable, TransactionOver
 
 SIZE_MAX = 1_000

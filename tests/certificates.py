@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from onceq.model.time import DAY_S
+from onceq.model.marks import DAY_S
 from onceq.tls import authority, folder
 from onceq.tls.contexts import Files
 

@@ -19,12 +19,12 @@ from onceq.core.state import transition_tables
 from onceq.core.state.position_block import AVAILABLE, REMOVED
 from onceq.core.state.records import Op
 from onceq.core.state.transition_tables import LINKS, Link, LinkEvent
-from onceq.core.transaction.branch_phases import OVER, PHASES, Verb
-from onceq.core.transfer import incoming_states
-from onceq.core.transfer.incoming_states import StreamState
-from onceq.core.transfer.outgoing_states import OF_LINK
-from onceq.model.branch import Phase
-from onceq.wire.mqqb import session_states
+from onceq.core.transaction.unit_of_work import OVER, PHASES, Verb
+from onceq.core.transfer import ordered_arrival
+from onceq.core.transfer.ordered_arrival import StreamState
+from onceq.core.transfer.outgoing_queue import OF_LINK
+from onceq.model.branches import Phase
+from onceq.wire.mqqb import session as session_states
 from onceq.wire.mqqb.cutter import UserPackets
 from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader
 
@@ -195,7 +195,7 @@ def branch() -> Machine:
     return Machine(
         "branch",
         "A branch of an external transaction",
-        "core/transaction/branch_phases.py",
+        "core/transaction/unit_of_work.py",
         "A branch is what this queue manager does in a transaction that somebody else decides "
         "([XTX-3](rules.md#xtx-3)). A verb of XA in a phase that the table does not name for it "
         "is refused with `branch-state` (XAER_PROTO). The coloured phases survive a crash, which "
@@ -212,16 +212,16 @@ def branch() -> Machine:
 
 def incoming() -> Machine:
     """What a stream is for its receiver."""
-    said = members(incoming_states.Standing)
+    said = members(ordered_arrival.Standing)
     edges = [Edge(BEGIN, "", StreamState.NEW.value)]
     edges.append(Edge(StreamState.PRESENT.value, "a greater one begins", StreamState.LEFT.value))
     rows = []
-    for state, row in incoming_states.VERDICTS.items():
+    for state, row in ordered_arrival.VERDICTS.items():
         names = {standing.value: said[standing.name] for standing in row}
         if len(set(row.values())) == 1:
             names = {"anything": ""}
         for (name, meaning), verdict in zip(names.items(), row.values(), strict=False):
-            answer = incoming_states.ANSWERS[verdict]
+            answer = ordered_arrival.ANSWERS[verdict]
             after = StreamState.PRESENT if answer.accepted else state
             edges.append(Edge(state.value, name, after.value))
             told = ["how far it is accepted"] if answer.acknowledged else []
@@ -231,7 +231,7 @@ def incoming() -> Machine:
     return Machine(
         "incoming",
         "An incoming stream",
-        "core/transfer/incoming_states.py",
+        "core/transfer/ordered_arrival.py",
         "For each sender and queue a receiver keeps one stream, the present one, and the last "
         "number that it has accepted there ([EOD-21](rules.md#eod-21)); both are durable, with "
         "the message, in one record. What arrives stands somewhere in its stream, and the table "
@@ -302,7 +302,7 @@ def session() -> Machine:
     return Machine(
         "session",
         "A session between two queue managers",
-        "wire/mqqb/session_states.py",
+        "wire/mqqb/session.py",
         "A session of [MS-MQQB](formats/mqqb.md) carries messages and acknowledgments in both "
         "directions. None of its states is durable: what was not acknowledged is transmitted "
         "again on the next session. A packet that a state does not take ends the session; so do a "

@@ -29,7 +29,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import onceq  # noqa: E402
 from examples.bank.teller import ACCOUNTS, ANNOUNCED  # noqa: E402
-from onceq.client.pause import pause  # noqa: E402
+from onceq.client.stopping import pause  # noqa: E402
 from onceq.partners.postgresql import PostgresResource  # noqa: E402
 from tests.servers import Postgres, postgres  # noqa: E402
 

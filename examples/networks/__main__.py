@@ -30,7 +30,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import onceq  # noqa: E402
 from examples.networks.reference import Reference  # noqa: E402
-from onceq.client.pause import pause  # noqa: E402
+from onceq.client.stopping import pause  # noqa: E402
 from onceq.spark import carried  # noqa: E402
 from onceq.spark.operators import (  # noqa: E402
     accepted,

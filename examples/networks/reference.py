@@ -19,16 +19,15 @@ from onceq.core.state.queue_tables import DEAD_XACT
 from onceq.core.step.early_runs import EarlyRuns, Key
 from onceq.model import requests
 from onceq.model.identity import guid_bytes
+from onceq.model.marks import NEVER_S, SECOND_US
 from onceq.model.message import Acknowledge, Journal, Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
 from onceq.model.settings import Settings
-from onceq.model.time import NEVER_S, SECOND_US
 from onceq.packet.address import DIRECT, NOWHERE, Address
 from onceq.packet.arrived import ArrivedRun, cut
 from onceq.packet.decode import set_places
-from onceq.packet.encode import encode_run
-from onceq.packet.templates import template
+from onceq.packet.encode import encode_run, template
 from tests.property.settle_core import World
 from tests.unit.core.alone import IDENTITY, WALL_S
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import onceq
 from onceq.cli.bench import Bodies, WrongMessages, latency, receive, send
-from onceq.client.pause import pause
+from onceq.client.stopping import pause
 from proof.bench.client import SENDER_SHIFT, Client, together
 from proof.nodes import Node, acquaint, allow, free_port
 

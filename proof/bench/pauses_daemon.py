@@ -22,16 +22,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from onceq.core import manager
-from onceq.core.management import mass_expiry
+from onceq.core.management import jobs
 from onceq.core.manager import Manager
 from onceq.core.step.step import Step
 from onceq.model.requests import Look
 from onceq.service import daemon
 from onceq.service.committer import Committer
 from onceq.service.engine import Engine
-from onceq.service.giving_back import GivingBack
 from onceq.service.main import main
-from onceq.service.upkeep import Upkeep
+from onceq.service.upkeep import GivingBack, Upkeep
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 
@@ -229,7 +228,7 @@ def look_at(watch: Watch) -> None:
         (Manager, "sparse", "search of a sparse segment"),
         (GivingBack, "some", "segments given back"),
         (Upkeep, "_covers", "checkpoint installed"),
-        (mass_expiry, "expire", "expiry"),
+        (jobs, "expire", "expiry"),
         (Step, "go_on", "portion of a long work"),
     ]
     for of, name, label in counted:

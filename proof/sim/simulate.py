@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from onceq.service import emptying, upkeep
+from onceq.service import upkeep
 from proof.sim.apps import (
     delaying,
     jobs,
@@ -70,15 +70,15 @@ class Result:
 @contextmanager
 def small_world(size: float = 1) -> Iterator[None]:
     """Thresholds that fit a log of kilobytes, not of gigabytes; and no log lines."""
-    before = emptying.SLACK_BYTES, upkeep.IDLE_LOG_BYTES
-    emptying.SLACK_BYTES = int((32 << 10) * size)
+    before = upkeep.SLACK_BYTES, upkeep.IDLE_LOG_BYTES
+    upkeep.SLACK_BYTES = int((32 << 10) * size)
     upkeep.IDLE_LOG_BYTES = int((64 << 10) * size)
     lines = logging.getLogger("onceq")
     spoke, lines.disabled = not lines.disabled, True
     try:
         yield
     finally:
-        emptying.SLACK_BYTES, upkeep.IDLE_LOG_BYTES = before
+        upkeep.SLACK_BYTES, upkeep.IDLE_LOG_BYTES = before
         lines.disabled = not spoke
 
 

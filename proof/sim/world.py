@@ -12,8 +12,8 @@ from typing import Any
 
 from onceq.core.manager import Manager
 from onceq.model.settings import Settings
+from onceq.service.committer import History
 from onceq.service.engine import Engine
-from onceq.service.history import History
 from onceq.store.log import LogStore
 from onceq.testing.disk import SimFiles
 from proof.sim.apps.apps import App, Program, once

@@ -19,7 +19,7 @@ import statistics
 from collections.abc import Callable
 from pathlib import Path
 
-from onceq.client.pause import pause
+from onceq.client.stopping import pause
 from onceq.embedded import data_directory
 from proof.nodes import Node, acquaint, allow, free_port
 from proof.torture.command import command

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 import onceq
-from onceq.client.pause import pause
+from onceq.client.stopping import pause
 from onceq.errors import (
     InDoubt,
     OperationCancelled,

@@ -23,7 +23,7 @@ from onceq.errors import (
     ServiceNotAvailable,
 )
 from onceq.model import names
-from onceq.model.branch import Vote
+from onceq.model.branches import Vote, Xid
 from onceq.model.identity import MessageId, TransactionId
 from onceq.model.message import (
     Acknowledge,
@@ -35,6 +35,7 @@ from onceq.model.message import (
 )
 from onceq.model.results import Outcome
 from onceq.model.settings import Settings
+from onceq.model.views.looks import BranchView, DecisionView, GroupResult, GroupView
 from onceq.model.views.managers import (
     ClashView,
     ClockAccepted,
@@ -67,8 +68,6 @@ from onceq.model.views.queues import (
     StreamView,
 )
 from onceq.model.views.view import View
-from onceq.model.views.work import BranchView, DecisionView, GroupResult, GroupView
-from onceq.model.xid import Xid
 from onceq.packet.batch import Batch
 
 __all__ = [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from onceq.core.inputs.inputs import Witnessed
 from onceq.errors import AccessDenied
-from onceq.model.returned import marked
+from onceq.model.marks import marked
 from tests.conformance.world import Node
 from tests.history.worlds import Kept, save, somebody
 

@@ -17,7 +17,7 @@ from onceq.audit.command import Wish
 from onceq.audit.files import Coverage
 from onceq.audit.numbering import Numbering, Told
 from onceq.history.columns import ACT_COLUMNS, ADDED, META, Span
-from onceq.model.traced import TRAILER_BYTES
+from onceq.model.marks import TRACE_BYTES
 from tests.audit.administered import GONE, SLOW, administered
 from tests.audit.days import Days, same
 from tests.audit.histories import audited
@@ -138,7 +138,7 @@ def test_a_trace_that_was_cut_out_on_the_way_alters_nothing(place: Path) -> None
     b = Planter(place / "B")
     for row in b.rows:
         if row["event"] == "accepted" and row["queue"] == SLOW:
-            row["bytes"] -= TRAILER_BYTES
+            row["bytes"] -= TRACE_BYTES
     b.save()
     assert audited(place)["violations"] == 0
 

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from onceq.audit import command, duck, events, proof
+from onceq.audit import command, duck, proof
+from onceq.audit import files as events
 from onceq.audit.command import StageProgress, Wish
-from onceq.audit.events import HistoryFile
+from onceq.audit.files import HistoryFile
 from onceq.audit.proof import FORMAT, FORMER, LOCK, NAME
 from onceq.errors import ConfigurationError, StoreLocked
 from onceq.history.columns import Span

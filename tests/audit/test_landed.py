@@ -254,8 +254,8 @@ def test_delta_and_iceberg_are_read_by_their_own_libraries(
 
         deltalake.write_deltalake(str(to), table)
     else:
-        from onceq.spark.land.files import File
         from onceq.spark.land.iceberg import IcebergTable
+        from onceq.spark.land.memory import File
 
         path = to / "batch-000000000-00000.parquet"
         pq.write_table(table, path)

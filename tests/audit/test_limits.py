@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from onceq.audit.events import NOBODY
+from onceq.audit.files import NOBODY
 from tests.audit.histories import audited, hostile, peopled
 from tests.audit.planting import Planter, Plants, Row
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from onceq.audit import command, measure, plots
+from onceq.audit import command, measure, report
 from onceq.audit.command import Wish
 from onceq.audit.report import INVARIANTS
 from onceq.errors import ConfigurationError
@@ -103,10 +103,10 @@ def test_every_row_of_the_latencies_has_a_place_in_the_picture(told: tuple[Row, 
         assert re.search(rf"\b{at} .*{re.escape(row['to'])}", text)
     (said,) = {unescape(one) for one in re.findall(r'aria-label="(Latency of [^"]+)"', section)}
     assert "dots at 50, 90 and 99 %" in said
-    if len(found["latencies"]) <= plots.LATENCIES_MAX:
+    if len(found["latencies"]) <= report.LATENCIES_MAX:
         assert "each row of the table" in said
     else:
-        assert f"the first {plots.LATENCIES_MAX} rows of the table" in said
+        assert f"the first {report.LATENCIES_MAX} rows of the table" in said
 
 
 def test_routes_with_the_same_numbers_are_two_lines_that_can_be_seen() -> None:
@@ -114,7 +114,7 @@ def test_routes_with_the_same_numbers_are_two_lines_that_can_be_seen() -> None:
         {"route": route, "event": "committed", "second": 15 * step, "messages": 40 + step}
         for route in ("EWR → AUDIT", "EWR → HUB") for step in range(30)
     ]  # fmt: skip
-    drawn = plots.traffic(points, "committed", narrow=False)
+    drawn = report.traffic(points, "committed", narrow=False)
     lines = re.findall(
         r'<path d="[^"]*"[^>]*style="([^"]*stroke: (?:#2f6fde|#e0862f)[^"]*)"', drawn
     )

@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from onceq.audit import command, plots
+from onceq.audit import command, report
 from onceq.audit.command import Wish
-from onceq.audit.plots import Mark
+from onceq.audit.report import Mark
 from onceq.history.columns import META
 from tests.audit.days import Days, same
 from tests.audit.histories import LOCAL, Q, audited
@@ -158,7 +158,7 @@ def points(*routes: str) -> list[dict[str, object]]:
 
 
 def test_four_equal_routes_are_four_lines_in_turn() -> None:
-    plots_of = plots.traffic(points("A", "B", "C", "D"), "committed", narrow=False)
+    plots_of = report.traffic(points("A", "B", "C", "D"), "committed", narrow=False)
     lines = re.findall(
         r'<path d="[^"]*"[^>]*style="([^"]*stroke: (?:#2f6fde|#e0862f|#2f9e62|#a24fc4)[^"]*)"',
         plots_of,
@@ -180,7 +180,7 @@ def test_starts_close_to_each_other_have_one_text() -> None:
     )
     marks = [Mark(100.0, "$A_1$", None), Mark(101.0, "B<", False), Mark(101.5, "B<", False),
              Mark(400.0, "C", True)]  # fmt: skip
-    drawn = plots.traffic(points("A"), "committed", narrow=False, marks=marks)
+    drawn = report.traffic(points("A"), "committed", narrow=False, marks=marks)
     names = [unescape(one) for one in re.findall(r"<text[^>]*>([^<]*)</text>", drawn)]
     assert [name for name in names if name[0] in "$BC"] == ["$A_1$, B<", "C"]
     assert drawn.count("stroke-width: 0.9") >= 4, "each has its line"
@@ -190,11 +190,11 @@ def test_a_picture_of_latencies_names_routes_and_times() -> None:
     row = {"route": r"A → B\private$\q_1$", "from": "commit", "to": "acceptance", "messages": 3,
            "p50_s": 6.0, "p90_s": 7.0, "p99_s": 8.0, "max_s": 9.5}  # fmt: skip
     for narrow in (False, True):
-        drawn = plots.latency([row], narrow=narrow)
+        drawn = report.latency([row], narrow=narrow)
         texts = [unescape(one) for one in re.findall(r"<text[^>]*>([^<]*)</text>", drawn)]
         assert row["route"] in texts
         assert "8 s" in texts
-        far = plots.latency([{**row, "max_s": 4_000.0}], narrow=narrow)
+        far = report.latency([{**row, "max_s": 4_000.0}], narrow=narrow)
         texts = re.findall(r"<text[^>]*>([^<]*)</text>", far)
         assert "8 s" not in texts
         assert "100 s" in texts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onceq.client.recovering import RecoveryThread
-from onceq.model.xid import Xid
+from onceq.model.branches import Xid
 from onceq.partners.contract import Row
 
 

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import LinkLost, ReceiveTimeout
 from onceq.model import requests
-from onceq.model.branch import Decision, Join, Leave, Vote
+from onceq.model.branches import NUMBER_BYTES, TAG_BYTES, Decision, Join, Leave, Vote, Xid
 from onceq.model.identity import TransactionId
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.requests import EditDirectory
 from onceq.model.results import Opened, Outcome, Sent
 from onceq.model.run import Run
+from onceq.model.views.looks import GroupResult
 from onceq.model.views.view import Page
-from onceq.model.views.work import GroupResult
-from onceq.model.xid import NUMBER_BYTES, TAG_BYTES, Xid
 from onceq.packet.batch import Batch
 from onceq.packet.own import own_headers
 

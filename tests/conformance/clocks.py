@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from onceq.model.time import SECOND_US, Now
+from onceq.model.marks import SECOND_US, Now
 
 START_S: Final = 1_700_000_000
 """What a wall clock that is right shows when a world begins."""

@@ -7,7 +7,7 @@ from typing import Any
 from onceq.errors import ReceiveTimeout
 from onceq.model import requests
 from onceq.model.classes import MessageClass as C
-from onceq.testing.relay import Passing, faithful
+from onceq.testing.links import Passing, faithful
 from tests.conformance.world import Node, World
 
 Q, N = r"DIRECT=OS:B\private$\q", r"DIRECT=OS:B\private$\n"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from onceq.testing.relay import Passing, Relay, faithful
+from onceq.testing.links import Passing, Relay, faithful
 
 if TYPE_CHECKING:
     from tests.conformance.world import World

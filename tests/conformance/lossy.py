@@ -11,7 +11,7 @@ import pytest
 from onceq.core.step.early_runs import EarlyRuns
 from onceq.packet.acks import OrderAck, order_ack, parse_order_ack
 from onceq.packet.arrived import USER
-from onceq.testing.relay import Passing, faithful
+from onceq.testing.links import Passing, faithful
 from tests.conformance.clocks import START_S
 from tests.conformance.foreign import Foreign
 from tests.conformance.world import World, Worlds, fast

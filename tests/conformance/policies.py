@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable
 
 from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, SETTLING, USER
-from onceq.testing.relay import Passing, faithful
+from onceq.testing.links import Passing, faithful
 
 Policy = Callable[[Passing], list[tuple[int, Passing]]]
 

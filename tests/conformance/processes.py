@@ -26,15 +26,13 @@ from onceq.client.opening import connect
 from onceq.client.threads.manager import QueueManager
 from onceq.directory import Directory, FileDirectory, create
 from onceq.errors import OnceqError
-from onceq.model.data_directory import CONFIGURATION_FILE, SOCKET_FILE
-from onceq.model.identity import guid_text
-from onceq.model.manager_identity import Identity
+from onceq.model.identity import Identity, guid_text
 from onceq.model.requests import Request
-from onceq.model.settings import Settings
+from onceq.model.settings import CONFIGURATION_FILE, SOCKET_FILE, Settings
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 from onceq.wire.app import frames
-from onceq.wire.app.answers import decode
+from onceq.wire.app.codec import decode
 from proof.sim.process.process import SEGMENT_BYTES
 from tests import nursery
 from tests.conformance.applications import AnswerLost, Applications

@@ -11,7 +11,7 @@ from onceq.errors import OnceqError
 from onceq.model import requests
 from onceq.model.requests import Request, Seek
 from onceq.packet.batch import Batch
-from onceq.service.requests import admit
+from onceq.service.api import admit
 from tests.conformance.applications import Applications
 
 BYTES_MAX = 1 << 25

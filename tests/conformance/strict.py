@@ -14,8 +14,8 @@ from onceq.core.manager import Manager
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.model.identification import Identification, Proof
 from onceq.model.identity import guid_text
+from onceq.model.marks import Now
 from onceq.model.rights import Actor, ActorKind
-from onceq.model.time import Now
 
 
 class StrictManager(Manager):

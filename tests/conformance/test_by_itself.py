@@ -20,14 +20,13 @@ from onceq.core.step.step import Timer
 from onceq.directory import MemoryDirectory
 from onceq.errors import TransactionOver, UnknownBranch
 from onceq.model import requests
-from onceq.model.branch import Decision, Vote
+from onceq.model.branches import TAG_BYTES, Decision, Vote, Xid, group_prefix, group_xid, xid_by_row
 from onceq.model.directory import Snapshot
 from onceq.model.identity import TransactionId
 from onceq.model.message import Acknowledge
 from onceq.model.results import Outcome
 from onceq.model.rights import Actor, ActorKind
-from onceq.model.xid import TAG_BYTES, Xid, group_prefix, group_xid, xid_by_row
-from onceq.testing.relay import faithful
+from onceq.testing.links import faithful
 from tests.conformance.clocks import START_S
 from tests.conformance.copies import copy_of, dead, restored
 from tests.conformance.policies import no_messages, no_order_acks

@@ -19,7 +19,7 @@ from onceq.model.classes import TOLD_ALREADY
 from onceq.model.classes import MessageClass as C
 from onceq.model.limits import ENDS_ASKED_S
 from onceq.model.message import Acknowledge, Delivery, Journal
-from onceq.testing.relay import faithful
+from onceq.testing.links import faithful
 from proof.sim.base.comparing import differences
 from proof.sim.faults import lies
 from tests.conformance.clocks import START_S

@@ -6,7 +6,7 @@ import pytest
 
 from onceq.model import requests
 from onceq.store.check import check
-from onceq.testing.relay import faithful
+from onceq.testing.links import faithful
 from tests.conformance.world import Node, World
 
 Q = r"DIRECT=OS:B\private$\q"

@@ -6,8 +6,7 @@ import pytest
 
 from onceq.errors import ReceiveTimeout, RolledBackByTime, TransactionOver, UnknownBranch
 from onceq.model import requests
-from onceq.model.branch import Leave, Vote
-from onceq.model.xid import Xid
+from onceq.model.branches import Leave, Vote, Xid
 from tests.conformance.world import World, Worlds, fast
 
 IN, OUT = r"private$\in", r"private$\out"

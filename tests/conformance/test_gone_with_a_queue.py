@@ -15,19 +15,17 @@ from typing import Any
 
 import pytest
 
-from onceq.core.inputs.inputs import OwnerCame
-from onceq.core.inputs.jobs import JobBatch, JobDeed
+from onceq.core.inputs.inputs import JobBatch, JobDeed, OwnerCame
 from onceq.directory import MemoryDirectory
 from onceq.errors import AccessDenied, QueueDeleted, QueueNotFound
 from onceq.model import requests
-from onceq.model.branch import Vote
+from onceq.model.branches import Vote, Xid
 from onceq.model.identity import guid_text
 from onceq.model.message import Acknowledge
 from onceq.model.queue import QueueProperties
 from onceq.model.requests import Access
 from onceq.model.rights import Actor, ActorKind
-from onceq.model.xid import Xid
-from onceq.testing.relay import faithful
+from onceq.testing.links import faithful
 from tests.conformance.copies import dead
 from tests.conformance.policies import no_order_acks
 from tests.conformance.world import Node, World, fast, item, lookups

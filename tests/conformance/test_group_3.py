@@ -12,7 +12,7 @@ from onceq.model.limits import DUPLICATE_AGE_S_MAX
 from onceq.model.message import Delivery, Journal
 from onceq.packet.acks import ORDER_QUEUE_NUMBER, parse_order_ack
 from onceq.testing import points
-from onceq.testing.relay import Passing, faithful
+from onceq.testing.links import Passing, faithful
 from tests.conformance.policies import drop, no_order_acks, up_to
 from tests.conformance.world import World, Worlds, fast, routed
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from onceq.core.transfer.filter import Judgment, judge
-from onceq.core.transfer.incoming_states import Verdict
+from onceq.core.transfer.ordered_arrival import Judgment, Verdict, judge
 from proof.sim.base.packets import names_end
 from tests.conformance.policies import no_order_acks
 from tests.conformance.world import World, Worlds

@@ -11,7 +11,7 @@ from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.message import Journal
 from onceq.packet.acks import parse_order_ack
-from onceq.testing.relay import Passing, faithful
+from onceq.testing.links import Passing, faithful
 from tests.conformance.policies import drop, messages_twice, no_order_acks, up_to
 from tests.conformance.world import Node, World, Worlds
 

@@ -22,10 +22,10 @@ from onceq.errors import (
     UnsupportedOperation,
 )
 from onceq.model import requests
+from onceq.model.branches import Xid
 from onceq.model.classes import MessageClass as C
 from onceq.model.identity import MessageId, guid_text
 from onceq.model.message import Acknowledge, Journal
-from onceq.model.xid import Xid
 from tests.conformance.reading import code_of
 from tests.conformance.world import Node, World, Worlds, fast, item
 

@@ -12,7 +12,7 @@ from onceq.model import requests
 from onceq.model.classes import MessageClass as C
 from onceq.model.identity import guid_text
 from onceq.model.message import Acknowledge, Journal
-from onceq.testing.relay import faithful
+from onceq.testing.links import faithful
 from tests.conformance.policies import no_final_acks, no_messages, no_order_acks
 from tests.conformance.world import Node, World, Worlds, fast, item
 

@@ -7,7 +7,7 @@ import pytest
 from onceq.client.plans.unit_of_work import SenderTransaction
 from onceq.errors import OnceqError, ReceiveTimeout
 from onceq.packet.decode import glance
-from onceq.testing.relay import Passing
+from onceq.testing.links import Passing
 from tests.conformance.one_queue import (
     DEAD,
     HERE,

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from onceq.model.branch import Vote
-from onceq.model.xid import Xid
+from onceq.model.branches import Vote, Xid
 from tests.conformance.world import Node, World
 
 Q = "DIRECT=OS:B\\private$\\q"

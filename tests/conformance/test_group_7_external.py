@@ -23,8 +23,7 @@ from onceq.errors import (
     TransactionOver,
     UnknownBranch,
 )
-from onceq.model.branch import Decision, Join, Leave, Vote
-from onceq.model.xid import Xid
+from onceq.model.branches import Decision, Join, Leave, Vote, Xid
 from onceq.testing.points import STORE_POINTS
 from tests.conformance.world import AnswerLost, World, Worlds, fast, item
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from onceq.model.marks import NEVER_S
 from onceq.model.message import Acknowledge, Delivery, Journal
-from onceq.model.time import NEVER_S
 from tests.conformance.over_http import (
     DEAD,
     DEAD_PLAIN,

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from onceq.client.why import why
-from onceq.core.transfer.outgoing_states import STATES
+from onceq.core.transfer.outgoing_queue import STATES
 from onceq.errors import NoInterface, QueueNotFound, UninitializedObject
 from onceq.model import requests
 from onceq.model.identity import guid_text
 from onceq.model.views.view import plain
 from onceq.packet.acks import HOLE_MARK
-from onceq.testing.relay import faithful
+from onceq.testing.links import faithful
 from proof.sim.base.packets import body_of
 from proof.sim.judge.traffic import ORDER_ACK_BYTES
 from tests.conformance.policies import messages_twice, no_order_acks, up_to

@@ -8,9 +8,16 @@ from typing import Any
 import pytest
 
 from onceq.errors import GroupIncomplete, InsufficientResources, UnknownBranch
-from onceq.model.branch import Decision, Vote
+from onceq.model.branches import (
+    Decision,
+    Vote,
+    Xid,
+    anchor_xid,
+    group_prefix,
+    group_xid,
+    partner_name,
+)
 from onceq.model.shares import Thing
-from onceq.model.xid import Xid, anchor_xid, group_prefix, group_xid, partner_name
 from onceq.partners.recovery import Recovery, Report
 from onceq.testing.points import STORE_POINTS
 from tests.conformance.world import AnswerLost, World, Worlds, fast, item

@@ -20,9 +20,8 @@ from onceq.errors import (
     UnknownBranch,
     UsageError,
 )
-from onceq.model.branch import Decision, Vote
+from onceq.model.branches import Decision, Vote, Xid, group_prefix, group_xid
 from onceq.model.shares import Thing
-from onceq.model.xid import Xid, group_prefix, group_xid
 from onceq.testing.points import STORE_POINTS
 from tests.conformance.world import AnswerLost, World, Worlds, fast, item
 from tests.few import few

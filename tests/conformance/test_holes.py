@@ -15,7 +15,7 @@ from onceq.model.limits import EARLY_RUN_BYTES
 from onceq.model.requests import DeleteQueue, PurgeQueue
 from onceq.packet.acks import OrderAck
 from onceq.packet.arrived import ORDER_ACK, USER
-from onceq.testing.relay import Passing, faithful
+from onceq.testing.links import Passing, faithful
 from tests.conformance.lossy import (
     DEAD,
     FOREIGN,

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from onceq.core.transaction import xa_branch
-from onceq.model.branch import Vote
+from onceq.model.branches import Vote, Xid
 from onceq.model.message import Journal
-from onceq.model.xid import Xid
 from tests.conformance.world import Node, World, Worlds, fast, item
 
 OUT, OTHER = r"private$\out", r"private$\other"

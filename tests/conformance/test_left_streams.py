@@ -1,6 +1,6 @@
 """When a receiver is asked about streams that it has left, what it says, and what is moved.
 
-Each of these holds one condition of ``core/transfer/stranded.py``, ``untold.py`` or
+Each of these holds one condition of ``core/transfer/abandoned_streams.py``, ``untold.py`` or
 ``answer_inquiry.py`` that nothing else would miss.
 """
 
@@ -15,16 +15,9 @@ import pytest
 from onceq.core.inputs.inputs import PutBack
 from onceq.model.limits import ENDS_ASKED_S
 from onceq.model.message import Journal
+from onceq.packet.acks import STALE, EndsAsked, EndsOpen, Inquiry, TurnedAway, parse_settling
 from onceq.packet.arrived import ORDER_ACK, SETTLING, USER
-from onceq.packet.settle import (
-    STALE,
-    EndsAsked,
-    EndsOpen,
-    Inquiry,
-    TurnedAway,
-    parse_settling,
-)
-from onceq.testing.relay import Passing, faithful
+from onceq.testing.links import Passing, faithful
 from proof.sim.base.packets import names_end
 from proof.sim.faults import lies
 from tests.conformance.clocks import START_S

@@ -10,7 +10,7 @@ import pytest
 from onceq.client.why import why
 from onceq.core.peers.duplicate_identity import AHEAD
 from onceq.model.message import Journal
-from onceq.testing.relay import Passing, faithful
+from onceq.testing.links import Passing, faithful
 from proof.sim.base.packets import names_end
 from tests.conformance.copies import dead, image, put_back, restored, twin_of
 from tests.conformance.leaving import take_out

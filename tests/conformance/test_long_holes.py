@@ -11,7 +11,7 @@ import pytest
 
 from onceq.model.limits import HOLE_MESSAGES
 from onceq.packet.arrived import USER
-from onceq.testing.relay import Passing, faithful
+from onceq.testing.links import Passing, faithful
 from tests.conformance.lossy import (
     LOCAL,
     MANY,

@@ -15,8 +15,8 @@ from onceq.model import requests
 from onceq.model.identity import guid_text
 from onceq.model.message import Acknowledge, Journal
 from onceq.packet.arrived import FINAL_ACK, USER
-from onceq.testing.power import Plan
-from onceq.testing.relay import Passing, faithful
+from onceq.testing.disk import Plan
+from onceq.testing.links import Passing, faithful
 from tests.conformance.copies import dead, image
 from tests.conformance.policies import no_order_acks, only, up_to
 from tests.conformance.world import Node, World, Worlds

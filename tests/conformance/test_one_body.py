@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from onceq.core.inputs.inputs import Relocate
+from onceq.model.branches import Xid
 from onceq.model.limits import REST_BYTES_MIN
 from onceq.model.message import Journal
 from onceq.model.run import Run
-from onceq.model.xid import Xid
 from tests.conformance.world import Node, World, Worlds, fast, item
 
 HERE = ("one", "two", "three")

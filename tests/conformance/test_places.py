@@ -15,8 +15,7 @@ from onceq.model.message import Delivery, Journal
 from onceq.model.requests import TakeRead
 from onceq.model.views import looks
 from onceq.model.views.queues import RangeAsked
-from onceq.testing.disk import SimFiles
-from onceq.testing.power import Plan
+from onceq.testing.disk import Plan, SimFiles
 from tests.conformance.copies import image
 from tests.conformance.world import Node, World, fast
 

@@ -14,9 +14,9 @@ from onceq.model import requests
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.message import Journal
+from onceq.packet.acks import Inquiry, parse_settling
 from onceq.packet.arrived import SETTLING
-from onceq.packet.settle import Inquiry, parse_settling
-from onceq.testing.relay import faithful
+from onceq.testing.links import faithful
 from onceq.wire.mqqb import internal, session
 from onceq.wire.mqqb.internal import Life
 from tests.conformance.copies import clone, dead, image, put_back

@@ -9,11 +9,11 @@ import pytest
 from onceq.client.why import why
 from onceq.core.inputs.inputs import PutBack
 from onceq.core.peers.duplicate_identity import MORE
-from onceq.core.peers.undone_restores import CAME, SENT
+from onceq.core.peers.lives import CAME, SENT
 from onceq.core.state.snapshot import restore, snapshot
 from onceq.core.state.state import State
 from onceq.testing.disk import SimFiles
-from onceq.testing.relay import faithful
+from onceq.testing.links import faithful
 from proof.sim.base.comparing import differences
 from tests.conformance.copies import dead, image, put_back, restored
 from tests.conformance.policies import no_order_acks, settling

@@ -17,6 +17,7 @@ from onceq.errors import (
     UnsupportedAccessMode,
     UsageError,
 )
+from onceq.model.branches import Xid
 from onceq.model.limits import READERS_MAX
 from onceq.model.requests import (
     Access,
@@ -27,7 +28,6 @@ from onceq.model.requests import (
     Share,
     TakeRead,
 )
-from onceq.model.xid import Xid
 from onceq.testing.points import STORE_POINTS
 from tests.conformance.world import AnswerLost, World, Worlds, fast
 

@@ -12,7 +12,7 @@ from onceq.model.classes import MessageClass as C
 from onceq.model.message import Journal
 from onceq.model.settings import KEEP_ALWAYS, KEEP_ASKED, KEEP_REFUSED
 from onceq.packet.arrived import FINAL_ACK
-from onceq.testing.relay import Passing, faithful
+from onceq.testing.links import Passing, faithful
 from tests.conformance.policies import no_order_acks
 from tests.conformance.world import Node, World, Worlds, fast
 

@@ -22,7 +22,7 @@ from onceq.model.message import Delivery, Journal
 from onceq.model.settings import KEEP_REFUSED
 from onceq.packet.acks import final_ack
 from onceq.packet.arrived import FINAL_ACK, USER
-from onceq.testing.relay import Passing, faithful
+from onceq.testing.links import Passing, faithful
 from onceq.wire.srmp.convert import post_of
 from onceq.wire.srmp.envelope import write
 from tests.conformance.over_http import Q, posted

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from onceq.core.transfer.outgoing_queue import PROBE_MESSAGES
-from onceq.testing.relay import Passing, faithful
+from onceq.testing.links import Passing, faithful
 from tests.conformance.policies import no_messages, no_order_acks
 from tests.conformance.world import World, Worlds, fast
 

@@ -7,7 +7,7 @@ import pytest
 from onceq.model.identity import guid_text
 from onceq.model.message import Journal
 from onceq.packet.address import DIRECT, ON_DESTINATION
-from onceq.testing.relay import Passing
+from onceq.testing.links import Passing
 from tests.conformance.world import World, Worlds
 
 pytestmark = pytest.mark.unturned(

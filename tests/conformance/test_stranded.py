@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from onceq.testing.power import Plan
-from onceq.testing.relay import faithful
+from onceq.testing.disk import Plan
+from onceq.testing.links import faithful
 from proof.sim.base.packets import names_end
 from tests.conformance.copies import dead, image, twin_of
 from tests.conformance.policies import settling

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from onceq.model.marks import TRACED_MARK, trace_trailer
 from onceq.model.message import Journal
-from onceq.model.traced import TRACED_MARK, trailer
 from tests.conformance.world import World, Worlds, fast, routed
 
 Q, PLAIN = r"private$\q", r"private$\n"
@@ -15,7 +15,7 @@ HERE = r"DIRECT=OS:.\private$\q"
 THERE, THERE_PLAIN = r"DIRECT=OS:B\private$\q", r"DIRECT=OS:B\private$\n"
 DEAD = r"system$;deadxact"
 TEXT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-MARK = trailer(TEXT)
+MARK = trace_trailer(TEXT)
 
 
 def peopled(world: World) -> World:

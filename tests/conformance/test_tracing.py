@@ -9,7 +9,7 @@ from onceq.model import requests
 from onceq.model.identity import guid_text
 from onceq.packet.batch import Batch
 from onceq.packet.headers import headers
-from onceq.testing.relay import Passing, faithful
+from onceq.testing.links import Passing, faithful
 from tests.conformance.policies import messages_twice
 from tests.conformance.world import Node, World, fast
 

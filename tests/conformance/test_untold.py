@@ -11,15 +11,15 @@ import pytest
 
 from onceq.client.why import why
 from onceq.core.inputs.inputs import PutBack
-from onceq.core.peers import refusals
-from onceq.core.peers.undone_restores import CAME
+from onceq.core.peers import trust
+from onceq.core.peers.lives import CAME
 from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.model.letters import CAUSES
 from onceq.model.limits import ENDS_ASKED_S
 from onceq.model.message import Acknowledge, Journal
 from onceq.model.requests import Claim
 from onceq.testing.disk import SimFiles
-from onceq.testing.relay import Passing, faithful
+from onceq.testing.links import Passing, faithful
 from tests.conformance.copies import dead, image, put_back
 from tests.conformance.policies import no_final_acks
 from tests.conformance.reading import move
@@ -115,7 +115,7 @@ def test_a_question_for_which_there_is_no_room_is_asked_soon(
     before = image(b)
     a.once(Q, b"1", journal=Journal.DEADLETTER)
     world.run(30)
-    monkeypatch.setattr(refusals, "NOTES_MAX", 0)
+    monkeypatch.setattr(trust, "NOTES_MAX", 0)
     back(world, b, before)
     a.once(Q, b"2")
     world.run(5)

@@ -10,8 +10,8 @@ import pytest
 from onceq.client.plans.unit_of_work import SenderTransaction
 from onceq.errors import OnceqError
 from onceq.model import requests
+from onceq.model.branches import Xid
 from onceq.model.requests import Seek
-from onceq.model.xid import Xid
 from tests.conformance.one_queue import HERE, POISON, REMOTE, RETRY, Q, a, three, world
 from tests.conformance.over_http import Q as OVER_HTTP
 from tests.conformance.over_http import pair

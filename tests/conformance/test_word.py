@@ -18,7 +18,7 @@ from onceq.model.message import Journal
 from onceq.model.requests import AcceptClock, ForgetPeer, ResetStream
 from onceq.packet.arrived import SETTLING
 from onceq.packet.decode import set_previous
-from onceq.testing.relay import faithful
+from onceq.testing.links import faithful
 from proof.sim.faults import lies
 from tests.conformance.clocks import START_S
 from tests.conformance.foreign import STRANGER, Foreign

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from onceq.errors import InDoubt, ServiceNotAvailable, StorageFailure
-from onceq.model.manager_identity import Identity
+from onceq.model.identity import Identity
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 from onceq.testing import points
-from onceq.testing.relay import Passing, faithful
+from onceq.testing.links import Passing, faithful
 from tests.conformance.world import AnswerLost, World, Worlds, fast
 
 ROOT = Path(__file__).resolve().parents[2]

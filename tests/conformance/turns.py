@@ -20,11 +20,11 @@ from msgspec import Struct
 from onceq.model import requests
 from onceq.model.identification import ON_THIS_COMPUTER, Claims, Identification, certified
 from onceq.model.identity import guid_text
+from onceq.model.marks import NEVER_S
 from onceq.model.queue import QueueProperties
 from onceq.model.requests import Request, SendItem
-from onceq.model.time import NEVER_S
 from onceq.packet.batch import Batch
-from onceq.service import restoring
+from onceq.service import data_directory
 from onceq.store.log import LogStore
 
 if TYPE_CHECKING:
@@ -371,7 +371,7 @@ class Restore(Turn):
         from tests.conformance.world import SEGMENT_BYTES
 
         store = LogStore.open("/store", node.files, segment_bytes=SEGMENT_BYTES)
-        restoring.record(
+        data_directory.record(
             store, node.clock, taken_s=node.clock.read().wall_s, position=store.position,
             random=self.world.entropy,
         )  # fmt: skip

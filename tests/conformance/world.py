@@ -21,14 +21,13 @@ from onceq.core.manager import Manager
 from onceq.directory import Directory, MemoryDirectory
 from onceq.errors import OnceqError, SyncFailed
 from onceq.model.http import ORDER_QUEUE_PATH, HttpNames
-from onceq.model.identity import guid_text
-from onceq.model.manager_identity import Identity
+from onceq.model.identity import Identity, guid_text
 from onceq.model.requests import Request
 from onceq.model.run import Buffer
 from onceq.model.settings import KEEP_ASKED, Settings
 from onceq.packet.batch import Batch
+from onceq.service.committer import History
 from onceq.service.engine import Engine
-from onceq.service.history import History
 from onceq.store.log import LogStore
 from onceq.testing.disk import SimFiles
 from onceq.testing.points import PointedStore, Points

@@ -16,14 +16,14 @@ from typing import Any
 from onceq.core.manager import Manager
 from onceq.errors import OnceqError
 from onceq.model import requests
-from onceq.model.manager_identity import Identity
+from onceq.model.branches import Xid, group_prefix, group_xid
+from onceq.model.identity import Identity
+from onceq.model.marks import Now
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
 from onceq.model.settings import Settings
-from onceq.model.time import Now
-from onceq.model.views.work import GroupResult
-from onceq.model.xid import Xid, group_prefix, group_xid
+from onceq.model.views.looks import GroupResult
 from onceq.packet.batch import Batch
 from onceq.service.engine import Engine
 from onceq.store.log import LogStore

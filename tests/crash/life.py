@@ -12,8 +12,7 @@ from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.store.check import check
 from onceq.store.checkpoints import PendingCheckpoint
 from onceq.store.log import LogStore
-from onceq.testing.disk import SimFiles
-from onceq.testing.power import Plan
+from onceq.testing.disk import Plan, SimFiles
 
 PATH = "/store"
 SEGMENT = 4096

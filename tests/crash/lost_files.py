@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from onceq.errors import DamagedRecord, NewerFormat, NotAStore
 from onceq.store.check import check
 from onceq.store.log import LogStore
-from onceq.testing.disk import SimFiles
-from onceq.testing.power import Plan
+from onceq.testing.disk import Plan, SimFiles
 from tests.crash.life import PATH, SEGMENT, Life
 
 REFUSED = (DamagedRecord, NewerFormat, NotAStore)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from onceq.testing.disk import SimFiles
-from onceq.testing.power import Plan, Torn
+from onceq.testing.disk import Plan, SimFiles, Torn
 from tests.crash.life import Life
 
 

@@ -11,8 +11,7 @@ from onceq.core.state.branch_table import Groups
 from onceq.core.step.step import Step
 from onceq.core.transaction import groups
 from onceq.model.requests import CommitGroup
-from onceq.testing.disk import SimFiles
-from onceq.testing.power import Plan, Torn
+from onceq.testing.disk import Plan, SimFiles, Torn
 from tests.crash.group_life import GroupLife, images
 
 LARGE = 1 << 20

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 
 from onceq.model import identification
-from onceq.service import admission, doors, main
+from onceq.service import admission, main, peer_transports
 
 HERE = "127.0.0.1"
 
@@ -17,6 +17,6 @@ def is_loopback(host: str) -> bool:
 
 
 if __name__ == "__main__":
-    for one in (admission, doors, identification):
+    for one in (admission, peer_transports, identification):
         vars(one)["is_loopback"] = is_loopback
     sys.exit(main.main())

@@ -7,7 +7,7 @@ import os
 import sys
 
 from onceq.model.identification import Account
-from onceq.service import identities, main
+from onceq.service import main, peer_transports
 
 
 def account(uid: int) -> Account:
@@ -16,5 +16,5 @@ def account(uid: int) -> Account:
 
 
 if __name__ == "__main__":
-    identities.account = account
+    peer_transports.account = account
     sys.exit(main.main())

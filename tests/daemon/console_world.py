@@ -14,9 +14,9 @@ from typing import Any
 
 from onceq.client.opening import connect
 from onceq.client.threads.manager import QueueManager
+from onceq.model.branches import Xid
 from onceq.model.letters import filter_of
 from onceq.model.message import Journal
-from onceq.model.xid import Xid
 from tests import nursery
 from tests.daemon.shell import ONCEQ
 

@@ -20,18 +20,18 @@ import pytest
 
 import onceq
 from onceq.model import requests
-from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.identity import guid_bytes, guid_text
 from onceq.model.limits import (
     ADDRESS_HANDSHAKES_MAX,
     HANDSHAKE_BYTES_MAX,
     LOG_LINES_AT_ONCE,
 )
+from onceq.model.settings import CONFIGURATION_FILE
 from onceq.model.tokens import SECRET_BYTES, text_of
-from onceq.service.descriptors import budget
+from onceq.service.admission import budget
 from onceq.sockets.binding import bound_to
 from onceq.tls.contexts import APPLICATIONS, JOIN, PEERS, Files, client_context
-from onceq.tls.invites import Invited, Invites
+from onceq.tls.invitations import Invited, Invites
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 from tests.certificates import BETA, LONG_AGO_S, Authority

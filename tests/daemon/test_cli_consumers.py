@@ -10,7 +10,7 @@ import pytest
 
 import onceq
 from onceq.cli import out
-from onceq.model.xid import Xid
+from onceq.model.branches import Xid
 from tests.daemon.shell import Shell
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,7 @@ from typing import Any, cast
 import pytest
 
 from onceq.cli.main import run
-from onceq.model.data_directory import CONFIGURATION_FILE
-from onceq.model.settings import SETTING_NAMES
+from onceq.model.settings import CONFIGURATION_FILE, SETTING_NAMES
 from tests.daemon.process import Process
 from tests.daemon.shell import Shell
 

@@ -14,7 +14,7 @@ import onceq
 from onceq import aio, errors
 from onceq.client.tasks.looking import AsyncLooking
 from onceq.client.threads.looking import Looking
-from onceq.model.xid import Xid
+from onceq.model.branches import Xid
 from tests.daemon.applications import KINDS, emptied, manager_with
 
 T = r"private$\orders"

@@ -18,7 +18,7 @@ import pytest
 import onceq
 from onceq import aio, errors
 from onceq.client import session
-from onceq.model.xid import Xid
+from onceq.model.branches import Xid
 from tests.daemon.applications import WAIT_S, Blocking, Daemon, _in, background_loop
 
 pytestmark = pytest.mark.slow

@@ -15,8 +15,8 @@ import pytest
 import onceq
 from onceq import aio
 from onceq.errors import BodyTooLarge, GroupIncomplete, GroupOfAnotherQuery, UsageError
+from onceq.model.branches import Xid
 from onceq.model.run import LENGTH_TYPE, Run
-from onceq.model.xid import Xid
 from tests import nursery
 from tests.daemon.applications import Daemon
 from tests.daemon.shell import ONCEQ

@@ -22,8 +22,7 @@ import pytest
 import onceq
 from onceq import aio, errors
 from onceq.model import requests
-from onceq.model.branch import Vote
-from onceq.model.xid import Xid
+from onceq.model.branches import Vote, Xid
 from onceq.wire.app.frames import Code
 from tests.daemon.applications import ROOT, WAIT_S, Blocking, Daemon, _in, background_loop
 from tests.daemon.cutting import AFTER, BEFORE, Relay

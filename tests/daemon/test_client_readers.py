@@ -73,7 +73,7 @@ def test_the_desk_shows_readers_and_forgets_them(daemon: Daemon) -> None:
 def test_commands_about_readers_need_no_spark() -> None:
     """They are for people who look after queue managers."""
     text = (
-        "import sys; import onceq.cli.spark_readers; "
+        "import sys; import onceq.cli.spark; "
         "assert not [name for name in sys.modules if name.partition('.')[0] == 'pyspark']"
     )
     subprocess.run([sys.executable, "-c", text], check=True, timeout=60)

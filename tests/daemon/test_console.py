@@ -18,11 +18,11 @@ import pytest
 
 from onceq.cli.main import run
 from onceq.client.opening import connect
-from onceq.console.limits import CONNECTIONS_MAX, READ_S_MAX
+from onceq.console.guard import CONNECTIONS_MAX, READ_S_MAX
 from onceq.console.pages import SCREENS
 from onceq.errors import ReceiveTimeout, SharingViolation
+from onceq.model.branches import Xid
 from onceq.model.settings import SETTING_NAMES
-from onceq.model.xid import Xid
 from tests.daemon.console_world import (
     BRANCH,
     ORDERS,

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import onceq
-from onceq.client.pause import pause
+from onceq.client.stopping import pause
 from onceq.errors import OnceqError, ReceiveTimeout
 from onceq.model.letters import DEAD_XACT
 from onceq.model.message import Journal
-from onceq.model.views.work import JobView
+from onceq.model.views.looks import JobView
 from proof.nodes import Node, free_port
 
 Q = r"private$\q"

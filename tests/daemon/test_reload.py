@@ -13,8 +13,7 @@ import pytest
 import onceq
 from onceq import aio
 from onceq.errors import ConfigurationError
-from onceq.model.data_directory import CONFIGURATION_FILE
-from onceq.model.settings import Settings
+from onceq.model.settings import CONFIGURATION_FILE, Settings
 from tests import nursery
 from tests.daemon.process import ROOT, WAIT_S, Process
 

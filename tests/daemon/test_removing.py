@@ -9,7 +9,7 @@ import pytest
 
 import onceq
 from onceq.model.identity import guid_bytes
-from onceq.tls import folder, removed
+from onceq.tls import folder, members
 from onceq.tls.authority import fingerprint
 from tests.certificates import Authority
 from tests.daemon.mesh import CONFIGURATION, DENIED, Mesh, Q, received, send
@@ -77,13 +77,13 @@ def test_other_members_are_told_and_keep_what_a_restored_authority_forgets(mesh:
     mesh.tls("alpha", "remove", mallory)
     assert mallory in mesh.tls("alpha", "show"), "also of one whom nobody remembers"
     mesh.cli("qm", "reload", "-q", str(beta.path))
-    known = beta.path / "tls" / removed.TOLD
+    known = beta.path / "tls" / members.TOLD
     with onceq.connect(str(beta.path)) as qm:
         while not known.exists():
             qm.status()
     ((guid, _, at_s),) = json.loads(known.read_bytes())
     assert guid == mallory
-    (own / removed.HERE).unlink()  # as an older copy of the directory has it
+    (own / members.HERE).unlink()  # as an older copy of the directory has it
     mesh.cli("qm", "reload", "-q", str(beta.path))
     beta.wait_to_say("removals are not known any more where this queue manager has joined")
     alpha.wait_to_say("a member knows removals that are not known here")
@@ -108,8 +108,8 @@ def test_what_is_removed_where_no_authority_is_holds_there_alone(mesh: Mesh) -> 
     while REMOVED not in mesh.cli("outgoing", "why", rf"DIRECT=OS:ALPHA\{Q}", "-q", str(beta.path)):
         pass
     assert "is this queue manager" in mesh.tls("alpha", "remove", "alpha", code=CONFIGURATION)
-    assert not (alpha.path / "tls" / removed.HERE).exists()
-    damaged: Any = beta.path / "tls" / removed.HERE
+    assert not (alpha.path / "tls" / members.HERE).exists()
+    damaged: Any = beta.path / "tls" / members.HERE
     damaged.write_bytes(b"[[1]]")
     assert folder.FOLDER in mesh.cli("qm", "reload", "-q", str(beta.path), code=CONFIGURATION)
 

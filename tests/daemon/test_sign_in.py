@@ -16,7 +16,7 @@ from playwright.sync_api import sync_playwright
 
 from onceq.cli.main import run
 from onceq.client.opening import connect
-from onceq.console.limits import SUBJECT_CHARS_MAX
+from onceq.console.guard import SUBJECT_CHARS_MAX
 from tests.browser import NoBrowser, chromium
 from tests.daemon.console_browser import WIDTHS, launched
 from tests.daemon.console_world import Running, console

@@ -19,7 +19,7 @@ from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_bytes
 from onceq.tls import folder
 from onceq.tls.contexts import PEERS, client_context
-from onceq.tls.invites import Code
+from onceq.tls.invitations import Code
 from tests.certificates import BETA, LONG_AGO_S, Authority
 from tests.daemon.mesh import (
     AWAY,

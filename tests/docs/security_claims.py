@@ -42,9 +42,9 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     "the disk: the data directory, backups, histories: everything: only the account of the queue "
     "manager and root can write there; a backup only if a trusted queue manager signed it, or "
     "with `--unsigned`": (
-        "unit/service/test_directory.py::test_only_its_own_user_may_look_inside",
-        "unit/service/test_directory.py::test_no_queue_manager_is_where_others_may_write",
-        "unit/service/test_restoring.py::test_the_backup_of_nobody_else_is_put_back",
+        "unit/service/test_data_directory.py::test_only_its_own_user_may_look_inside",
+        "unit/service/test_data_directory.py::test_no_queue_manager_is_where_others_may_write",
+        "unit/service/test_data_directory_restoring.py::test_the_backup_of_nobody_else_is_put_back",
     ),
     "Nobody speaks for a queue manager that has a certificate.": (
         "matrix/test_peers.py::test_of_a_stranger_no_byte_is_parsed",
@@ -54,9 +54,9 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     "One with an identity speaks TLS 1.3 (1.2 if `tls_minimum` says so) before the "
     "first byte, with every address that is not in `plain_peers`; both sides show a "
     "certificate, and it names the GUID of the session.": (
-        "unit/service/test_doors.py::test_no_byte_of_a_stranger_is_parsed",
-        "unit/service/test_doors.py::test_a_right_certificate_speaks_for_its_own_guid_alone",
-        "unit/service/test_doors.py::test_a_certificate_of_an_older_tls_is_let_in_only_where_that_is_set",
+        "unit/service/test_peer_transports_doors.py::test_no_byte_of_a_stranger_is_parsed",
+        "unit/service/test_peer_transports_doors.py::test_a_right_certificate_speaks_for_its_own_guid_alone",
+        "unit/service/test_peer_transports_doors.py::test_a_certificate_of_an_older_tls_is_let_in_only_where_that_is_set",
     ),
     "A queue manager that once showed a certificate, got one here, or has its own right is "
     "accepted only over TLS.": (
@@ -77,28 +77,28 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     "`plain_peers` (never for applications), and for HTTPS and metrics with their own certificate "
     "(`http_certificate`), where clients without credentials are `nobody`.": (
         "daemon/test_tls.py::test_nothing_that_others_reach_is_listened_at_without_an_identity",
-        "unit/service/test_doors.py::test_plain_peers_open_no_door_for_applications",
+        "unit/service/test_peer_transports_doors.py::test_plain_peers_open_no_door_for_applications",
         "matrix/test_over_http.py::test_what_becomes_of_each_post",
-        "unit/service/test_watching.py::test_doors_of_those_who_watch",
+        "unit/service/test_http_watching.py::test_doors_of_those_who_watch",
     ),
     "An invitation is valid once, for a limited time, for one name, and only at the authority "
     "whose fingerprint it carries.": (
         "daemon/test_tls.py::test_a_code_is_used_once_and_says_by_whom",
-        "unit/tls/test_invites.py::test_an_invitation_is_good_for_its_time",
+        "unit/tls/test_invitations_invites.py::test_an_invitation_is_good_for_its_time",
         "daemon/test_tls.py::test_what_is_wrong_with_a_code_is_told",
-        "unit/tls/test_invites.py::test_an_invitation_is_used_once",
+        "unit/tls/test_invitations_invites.py::test_an_invitation_is_used_once",
     ),
     "A certificate is for the name that was invited, and no member has one for a name"
     " or an address of another, or of every computer; a GUID that means something "
     "already is signed only by an invitation that names it.": (
-        "unit/tls/test_granting.py::test_the_names_in_a_certificate_are_those_of_the_invitation",
-        "unit/tls/test_granting.py::test_a_certificate_has_no_name_that_is_shared_or_of_somebody_else",
+        "unit/tls/test_invitations_granting.py::test_the_names_in_a_certificate_are_those_of_the_invitation",
+        "unit/tls/test_invitations_granting.py::test_a_certificate_has_no_name_that_is_shared_or_of_somebody_else",
         "daemon/test_tls.py::test_a_guid_that_has_rights_is_not_signed_for_somebody_else",
     ),
     "A removed member is refused: no earlier certificate of it counts, in either direction, and "
     "it gets no new one until it is invited again.": (
         "daemon/test_removing.py::test_who_is_removed_gets_and_says_nothing_any_more_until_invited_again",
-        "unit/tls/test_granting.py::test_a_removed_member_renews_nothing_and_comes_back_by_invitation",
+        "unit/tls/test_invitations_granting.py::test_a_removed_member_renews_nothing_and_comes_back_by_invitation",
         "matrix/test_peers.py::test_of_a_stranger_no_byte_is_parsed",
         "matrix/test_showing.py::test_who_somebody_is",
         "matrix/test_over_http.py::test_what_becomes_of_each_post",
@@ -106,46 +106,46 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "A queue manager does not run where others may write, nor in a folder of another account: "
     "anybody who can put an `onceq.toml` there decides who is trusted.": (
-        "unit/service/test_directory.py::test_no_queue_manager_is_where_others_may_write",
-        "unit/service/test_directory.py::test_no_queue_manager_is_in_a_folder_of_another_account",
+        "unit/service/test_data_directory.py::test_no_queue_manager_is_where_others_may_write",
+        "unit/service/test_data_directory.py::test_no_queue_manager_is_in_a_folder_of_another_account",
     ),
     "A backup is what its queue manager has made.": (
-        "unit/service/test_restoring.py::test_the_backup_of_nobody_else_is_put_back",
-        "unit/service/test_restoring.py::test_each_field_of_the_manifest",
+        "unit/service/test_data_directory_restoring.py::test_the_backup_of_nobody_else_is_put_back",
+        "unit/service/test_data_directory_restoring.py::test_each_field_of_the_manifest",
     ),
     "With an identity it signs the manifest; a restore accepts nothing without a trusted "
     "signature, and nothing that a removed member signed, unless `--trust` or `--unsigned` says "
     "so (without an identity nothing is signed, so you must pass `--unsigned`), and touches no "
     "file outside its target, even if a backup was forged.": (
-        "unit/service/test_restoring.py::test_each_field_of_the_manifest",
-        "unit/service/test_restoring.py::test_a_file_more_in_the_manifest",
-        "unit/service/test_restoring.py::test_where_nothing_tells_by_whom_it_was_signed_the_ways_out_are_named",
+        "unit/service/test_data_directory_restoring.py::test_each_field_of_the_manifest",
+        "unit/service/test_data_directory_restoring.py::test_a_file_more_in_the_manifest",
+        "unit/service/test_data_directory_restoring.py::test_where_nothing_tells_by_whom_it_was_signed_the_ways_out_are_named",
         "unit/tls/test_signing.py::test_another_member_does_not_sign_for_it",
         "crash/test_backup.py::test_a_mark_leads_to_no_directory_that_no_restore_has_made",
-        "unit/service/test_restoring.py::test_the_backup_of_a_removed_member_is_put_back_only_by_who_says_so",
+        "unit/service/test_data_directory_restoring.py::test_the_backup_of_a_removed_member_is_put_back_only_by_who_says_so",
         "unit/tls/test_signing.py::test_a_member_that_was_removed_signs_nothing_any_more",
         "unit/tls/test_signing.py::test_a_partners_authority_signs_for_its_own_alone",
     ),
     "Everything that was not granted is refused, for each queue and operation, also in a "
     "transaction that is open when a right is revoked; a promise to a coordinator is checked "
     "once, when it is made.": (
-        "unit/core/rights/test_demands.py::test_every_request_says_what_it_needs",
-        "unit/core/rights/test_demands.py::test_a_commit_is_judged_at_its_time_and_undone",
-        "unit/core/rights/test_demands_promises.py::test_a_right_that_is_taken_away_after_the_promise_changes_nothing",
+        "unit/core/rights/test_required_rights.py::test_every_request_says_what_it_needs",
+        "unit/core/rights/test_required_rights.py::test_a_commit_is_judged_at_its_time_and_undone",
+        "unit/core/rights/test_required_rights_promises.py::test_a_right_that_is_taken_away_after_the_promise_changes_nothing",
         "matrix/test_applications.py::test_at_the_socket_with_tokens",
         "matrix/test_applications.py::test_at_every_other_door",
     ),
     "A queue is one queue, with any characters in its name.": (
-        "unit/core/rights/test_places_patterns.py::test_its_owner_and_those_whom_he_gives_rights_have_them_there_alone",
+        "unit/core/rights/test_required_rights_patterns.py::test_its_owner_and_those_whom_he_gives_rights_have_them_there_alone",
         "unit/model/test_patterns.py::test_a_name_is_the_only_one_that_its_pattern_matches",
         "daemon/test_tokens.py::test_who_owns_a_queue_that_is_called_like_a_pattern_owns_that_one_alone",
         "matrix/test_applications.py::test_at_the_socket_with_tokens",
     ),
     "Only administrators admit unauthenticated clients, and only users with `receive` at a queue, "
     "or `operate`, can open it exclusively.": (
-        "unit/core/rights/test_demands_whole.py::test_who_owns_a_queue_opens_no_door",
-        "unit/core/rights/test_demands_whole.py::test_who_may_only_look_keeps_nobody_from_receiving",
-        "unit/core/rights/test_demands_whole.py::test_who_may_take_or_operate_does_until_he_may_not",
+        "unit/core/rights/test_required_rights_whole.py::test_who_owns_a_queue_opens_no_door",
+        "unit/core/rights/test_required_rights_whole.py::test_who_may_only_look_keeps_nobody_from_receiving",
+        "unit/core/rights/test_required_rights_whole.py::test_who_may_take_or_operate_does_until_he_may_not",
         "matrix/test_applications.py::test_at_the_socket_with_tokens",
     ),
     "A decision about databases and other queue managers belongs to the user who made it: only "
@@ -157,13 +157,13 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     "identifiers of transactions, in databases and in `onceq tx list`: the queue "
     "manager makes them itself, each for one transaction, and those of groups with a "
     "mark that says for whom they are.": (
-        "unit/core/rights/test_demands_groups.py::test_nobody_names_the_transaction_that_a_commit_decides",
-        "unit/core/rights/test_demands_groups.py::test_nobody_decides_what_another_has_rolled_back",
+        "unit/core/rights/test_required_rights_groups.py::test_nobody_names_the_transaction_that_a_commit_decides",
+        "unit/core/rights/test_required_rights_groups.py::test_nobody_decides_what_another_has_rolled_back",
     ),
     "A stranger learns nothing but what the certificate says where TLS is spoken (the"
     " GUID, the name and the hosts of the queue manager): not what runs there, not "
     "which queues there are.": (
-        "unit/core/rights/test_demands.py::test_a_stranger_gets_nothing_and_learns_nothing",
+        "unit/core/rights/test_required_rights.py::test_a_stranger_gets_nothing_and_learns_nothing",
         "daemon/test_tls.py::test_an_unchecked_tls_client_learns_nothing",
         "daemon/test_tokens.py::test_wrong_tokens_learn_nothing_and_are_counted",
         "daemon/test_before_names.py::test_an_application_that_proves_nothing_hears_the_same_whatever_there_is",
@@ -200,7 +200,7 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     "addresses that no operator named, even if a name resolves to another address later.": (
         "daemon/test_answers_go_home.py::test_receipts_of_a_plain_host_go_to_its_own_address",
         "daemon/test_answers_go_home.py::test_a_name_that_leads_to_this_computer_is_judged_when_it_is_connected_to",
-        "unit/core/peers/test_homes.py::test_no_answer_goes_to_this_computer_for_who_is_elsewhere",
+        "unit/core/peers/test_answer_addresses_homes.py::test_no_answer_goes_to_this_computer_for_who_is_elsewhere",
         "daemon/test_answers_go_home.py::test_acknowledgments_go_to_the_address_of_their_sender",
         "daemon/test_answers_go_home.py::test_after_a_restart_acknowledgments_go_home_still",
     ),
@@ -211,14 +211,14 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "A body costs what it weighs: chunks are refused, and a body that is longer than "
     "a receipt (16 KiB) is taken only from somebody who may send to a queue here.": (
-        "unit/wire/srmp/test_heads.py::test_bytes_in_small_pieces_cost_what_they_weigh",
-        "unit/wire/srmp/test_heads.py::test_what_no_queue_manager_sends_is_refused",
-        "unit/wire/srmp/test_heads.py::test_who_may_send_nowhere_may_post_what_a_receipt_takes",
+        "unit/wire/srmp/test_session_heads.py::test_bytes_in_small_pieces_cost_what_they_weigh",
+        "unit/wire/srmp/test_session_heads.py::test_what_no_queue_manager_sends_is_refused",
+        "unit/wire/srmp/test_session_heads.py::test_who_may_send_nowhere_may_post_what_a_receipt_takes",
     ),
     "A web page reads nothing either: metrics, health and console answer under their "
     "own names alone, and no page of another site.": (
-        "unit/service/test_watching.py::test_a_name_that_was_made_to_lead_here_is_answered_nothing",
-        "unit/service/test_watching.py::test_a_page_of_another_site_is_answered_nothing",
+        "unit/service/test_http_watching.py::test_a_name_that_was_made_to_lead_here_is_answered_nothing",
+        "unit/service/test_http_watching.py::test_a_page_of_another_site_is_answered_nothing",
         "unit/console/test_guard.py::test_another_sites_page_reads_nothing",
     ),
     "An ID token counts if it is signed with a key that the provider publishes, never without one "
@@ -260,7 +260,7 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "unit/core/step/test_step_shares.py::test_one_fills_and_another_works",
     ),
     "Half requests do not keep others from the console.": (
-        "unit/console/test_serving_connection.py::test_those_that_have_said_nothing_whole_are_few",
+        "unit/console/test_app_serving_connection.py::test_those_that_have_said_nothing_whole_are_few",
         "daemon/test_console.py::test_half_requests_keep_nobody_out",
     ),
     "Malformed input of every kind is refused: packets, requests, names, files of the store, "
@@ -279,8 +279,8 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     "Who did it is known: each act of administration is written with what it did, in "
     "the store, in a file beside it and in syslog, where there is one.": (
         "unit/core/management/test_trail.py::test_an_act_and_what_it_did_are_there_after_a_restart",
-        "unit/service/test_trail_export.py::test_syslog_is_told_each_act_and_what_it_may_have_is_marked",
-        "unit/service/test_trail_export.py::test_no_act_is_missing_nor_told_twice_wherever_the_power_goes",
+        "unit/service/test_trail_files_export.py::test_syslog_is_told_each_act_and_what_it_may_have_is_marked",
+        "unit/service/test_trail_files_export.py::test_no_act_is_missing_nor_told_twice_wherever_the_power_goes",
     ),
     "A user with very many acts pushes out only their own acts of that kind.": (
         "daemon/test_tokens.py::test_one_small_right_wipes_nothing_out_of_the_trail",
@@ -307,24 +307,24 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Anybody who can read the disk or a backup can read the messages, and in the `onceq.toml` of "
     "a backup the passwords of `databases` (`--without-configuration` leaves it out).": (
-        "unit/service/test_restoring.py::test_a_backup_without_the_configuration_has_no_password",
+        "unit/service/test_data_directory_restoring.py::test_a_backup_without_the_configuration_has_no_password",
     ),
     "The data directory is for the account of the queue manager alone (0700, with "
     "`socket_group` 0710; files 0600); encrypt the disk, or the bodies before they "
     "are sent.": (
-        "unit/service/test_directory.py::test_only_its_own_user_may_look_inside",
-        "unit/service/test_socket_group.py::test_a_group_may_pass_through_and_nothing_is_readable",
+        "unit/service/test_data_directory.py::test_only_its_own_user_may_look_inside",
+        "unit/service/test_listening_socket_group.py::test_a_group_may_pass_through_and_nothing_is_readable",
     ),
     "What they cannot change is the end of the trail that another queue manager "
     "holds, and what a syslog elsewhere has.": (
         "daemon/test_trail.py::test_what_is_changed_or_removed_is_found",
-        "unit/model/test_trail_check.py::test_others_hold_digests_that_nobody_here_can_change",
+        "unit/model/test_audit_trail_check.py::test_others_hold_digests_that_nobody_here_can_change",
     ),
     "A plain peer is believed by its address, without encryption.": (
-        "unit/service/test_doors.py::test_a_plain_peer_is_known_by_its_address_and_nobody_else_comes_in_so",
+        "unit/service/test_peer_transports_doors.py::test_a_plain_peer_is_known_by_its_address_and_nobody_else_comes_in_so",
     ),
     "It can never operate, and never speaks for a queue manager that has a certificate.": (
-        "unit/service/test_doors.py::test_plain_peers_open_no_door_for_applications",
+        "unit/service/test_peer_transports_doors.py::test_plain_peers_open_no_door_for_applications",
         "matrix/test_peers.py::test_a_plain_host_is_nobody_else",
         "daemon/test_other_names.py::test_a_plain_host_is_no_member",
     ),
@@ -349,8 +349,8 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Every authority of queue managers that has no line in `[authorities]` may speak "
     "for any GUID and any name.": (
-        "unit/service/test_doors.py::test_other_authorities_are_believed_at_every_door_at_once",
-        "unit/tls/test_scope.py::test_of_several_authorities_the_own_one_names_applications",
+        "unit/service/test_peer_transports_doors.py::test_other_authorities_are_believed_at_every_door_at_once",
+        "unit/tls/test_identity_scope.py::test_of_several_authorities_the_own_one_names_applications",
     ),
     "Limit those of others.": (
         "daemon/test_removing.py::test_a_partners_authority_speaks_for_its_own_alone",
@@ -366,7 +366,7 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     "A token for metrics is said in clear (`Authorization: Bearer`, which is all that"
     " those who collect metrics know), over TLS and loopback: let anybody who "
     "collects them without TLS have a token of its own, with `monitor` and nothing "
-    "else.": ("unit/service/test_watching.py::test_from_elsewhere_it_is_tls_and_a_token",),
+    "else.": ("unit/service/test_http_watching.py::test_from_elsewhere_it_is_tls_and_a_token",),
     "Without an identity a queue manager believes its own computer.": (
         "matrix/test_peers.py::test_what_becomes_of_each_packet",
     ),
@@ -378,7 +378,7 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     "identity (`onceq tls init`): then loopback needs a certificate at both, too.": (
         "daemon/test_whose_connection.py::test_with_an_identity_nobody_posts_from_this_computer",
         "matrix/test_over_http.py::test_what_becomes_of_each_post",
-        "unit/service/test_doors.py::test_doors_by_address",
+        "unit/service/test_peer_transports_doors.py::test_doors_by_address",
         "unit/model/test_identification.py::test_with_an_identity_no_address_of_loopback_is_believed",
     ),
     "Over TCP no account is known, also over loopback: an application shows a token "
@@ -393,25 +393,25 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "unit/model/test_identification.py::test_no_account_speaks_over_tcp",
     ),
     "An older backup is signed, too: a signature does not say that there is no newer one.": (
-        "unit/service/test_restoring.py::test_an_older_backup_is_put_back_as_a_newer_one_is",
+        "unit/service/test_data_directory_restoring.py::test_an_older_backup_is_put_back_as_a_newer_one_is",
     ),
     "A restored backup has the rights and tokens of its time: revoke again what was "
     "revoked since.": (
-        "unit/service/test_restoring.py::test_a_restore_brings_the_rights_and_tokens_of_its_time",
+        "unit/service/test_data_directory_restoring.py::test_a_restore_brings_the_rights_and_tokens_of_its_time",
     ),
     "Rights in a directory are those of the present directory; a queue manager that read a newer "
     "copy does not follow an older one.": (
-        "unit/core/management/test_shared_rights.py::test_an_older_copy_is_not_followed",
+        "unit/core/management/test_rights_shared.py::test_an_older_copy_is_not_followed",
         "daemon/test_shared_rights.py::test_an_older_copy_gives_nothing_back",
     ),
     "Write access to a directory's files is enough to redirect messages and to grant any right at "
     "every queue manager that shares it, except the rights to run a queue manager, to forward for "
     "others and to grant (`administer`, `operate`, `forward`, `set-rights`), which are never read "
     "from there.": (
-        "unit/core/management/test_shared_rights.py::test_nobody_becomes_who_runs_a_queue_manager",
+        "unit/core/management/test_rights_shared.py::test_nobody_becomes_who_runs_a_queue_manager",
     ),
     "Rights that everybody on the computer could write are not read.": (
-        "unit/core/management/test_shared_rights.py::test_nobody_becomes_who_runs_a_queue_manager",
+        "unit/core/management/test_rights_shared.py::test_nobody_becomes_who_runs_a_queue_manager",
     ),
     "How long a judgment takes does not depend on the number of grants.": (
         "budgets/test_rights.py::test_it_costs_the_same_however_many_grants_there_are",
@@ -477,7 +477,7 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "log lines of one kind that others can cause: 20 in 60 s; the rest is counted": (
         "docs/test_security_page.py::test_the_limits_are_those_of_the_code",
-        "unit/service/test_rates.py::test_the_first_ones_are_lines_and_the_rest_a_number",
+        "unit/service/test_pacing_rates.py::test_the_first_ones_are_lines_and_the_rest_a_number",
     ),
     "Loopback is not counted by address: all of a computer have one there.": (
         "unit/service/test_admission.py::test_one_address_has_not_all_places",

@@ -17,7 +17,7 @@ import docs_cases
 import onceq
 from onceq import errors
 from onceq.directory import file, rights_file
-from onceq.store import checkpoints, identification, manifest
+from onceq.store import checkpoints, identification
 from onceq.wire.app import frames
 from proof.programmes import PROGRAMMES
 
@@ -199,7 +199,7 @@ def test_the_page_about_upgrades_has_the_formats_of_the_code() -> None:
     assert {name: int(number) for name, number in said.items()} == {
         "store": identification.FORMAT,
         "checkpoint": checkpoints.VERSION,
-        "backup": manifest.FORMAT,
+        "backup": identification.MANIFEST_FORMAT,
         "directory's file": file.FORMAT,
         "directory's rights": rights_file.FORMAT,
         "client protocol": frames.VERSION,

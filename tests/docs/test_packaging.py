@@ -24,7 +24,7 @@ from onceq.model.policy import Policy
 from onceq.model.requests import SetRights
 from onceq.model.rights import Actor, ActorKind, Right
 from onceq.service.config import parse
-from onceq.service.supervisor import watchdog_s
+from onceq.service.daemon import watchdog_s
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGING = ROOT / "packaging"

@@ -8,7 +8,7 @@ from pathlib import Path
 from onceq.client import credentials
 from onceq.model.limits import TRAIL_MAX, WRONG_TOKENS_A_S, WRONG_TOKENS_AT_ONCE
 from onceq.model.rights import MEANING, WHOLE, Right
-from onceq.service.socket_group import OPEN
+from onceq.service.listening import OPEN
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "who-may-do-what.md").read_text()

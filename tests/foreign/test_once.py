@@ -9,7 +9,7 @@ import pytest
 
 import onceq
 from onceq.errors import InvalidParameter, ReceiveTimeout
-from onceq.foreign.once import Done
+from onceq.foreign.tpc import Done
 
 Q = r"private$\q"
 

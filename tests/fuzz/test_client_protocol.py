@@ -24,24 +24,22 @@ from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.errors import MalformedPacket, OnceqError
 from onceq.model import requests
-from onceq.model.identity import TransactionId
-from onceq.model.manager_identity import Identity
+from onceq.model.identity import Identity, TransactionId
+from onceq.model.marks import Now
 from onceq.model.message import PLAIN
 from onceq.model.requests import COUNT, KINDS, Messages, SendItem
 from onceq.model.rights import NOBODY
 from onceq.model.run import Buffer, Run
 from onceq.model.settings import Settings
-from onceq.model.time import Now
 from onceq.model.tokens import NONCE_BYTES, SECRET_BYTES, Token, digest_of, text_of
 from onceq.model.views.looks import LOOKS
 from onceq.model.views.managers import BackupHold, Reloaded
 from onceq.packet.own import own_headers
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
-from onceq.store.memory import MemoryStore
+from onceq.store.contract import MemoryStore
 from onceq.wire.app import frames
-from onceq.wire.app.answers import decode
-from onceq.wire.app.codec import read, written
+from onceq.wire.app.codec import decode, read, written
 from onceq.wire.app.frames import ANSWER, FAILED, Code
 from tests.proofs import asks, hello
 

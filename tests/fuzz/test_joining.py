@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onceq.errors import OnceqError
-from onceq.tls.granting import Asking, Granting
+from onceq.tls.invitations import Asking, Granting
 from onceq.tls.joining import read_answer, removed_in
 from tests.certificates import ALPHA, BETA
 

@@ -26,7 +26,7 @@ from onceq.model.requests.request import said
 from onceq.model.requests.types import check_types
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.views.looks import LOOKS
-from onceq.service.requests import admit
+from onceq.service.api import admit
 from tests.unit.core.rights.somebody import ALICE, BOB, RUNS, STRANGER, XID, core, grant, item
 
 GUID = "01234567-89ab-cdef-0123-456789abcdef"

@@ -17,11 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onceq.errors import MalformedPacket, PeerError
-from onceq.model.delayed import delayed, undelayed
+from onceq.model.marks import delayed, trace_trailer, undelayed, without_trace
 from onceq.model.message import Journal, Properties
 from onceq.model.run import Run
 from onceq.model.settings import Settings
-from onceq.model.traced import trailer, without_trace
 from onceq.packet.acks import final_ack, order_ack, parse_final_ack, parse_order_ack
 from onceq.packet.address import Address, Element, MultiNames
 from onceq.packet.arrived import LastShape, cut
@@ -33,10 +32,9 @@ from onceq.packet.decode import (
     properties_offset,
     tx_offset,
 )
-from onceq.packet.encode import encode_run
+from onceq.packet.encode import encode_run, template
+from onceq.packet.headers import untraced_packets
 from onceq.packet.multi import parse_multi
-from onceq.packet.templates import template
-from onceq.packet.untraced import untraced_packets
 from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader, parse
 from onceq.wire.mqqb.session import Acked, Arrived, Closed, Session
 
@@ -68,7 +66,7 @@ def packets(
     return [bytes(packet) for packet in run]
 
 
-TRACE = trailer("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+TRACE = trace_trailer("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 NAMES = MultiNames((Element(3, direct="OS:A\\q"), Element(2, b"g" * 16, 1), Element(6, b"g" * 16)))
 USERS = [
     *packets(transactional=True), *packets(transactional=False),

@@ -13,13 +13,11 @@ from onceq.errors import MalformedPacket, OnceqError
 from onceq.model.http import Arrival, HttpNames
 from onceq.model.limits import HTTP_ENTITY_BYTES_MAX
 from onceq.model.settings import Settings
-from onceq.wire.mqqb.events import Acked, Arrived, Closed, Opened
-from onceq.wire.srmp import dates, envelope, mapping, mime, xml
+from onceq.wire.mqqb.internal import Acked, Arrived, Closed, Opened
+from onceq.wire.srmp import convert, envelope, mapping
 from onceq.wire.srmp.convert import post_of, runs_of
 from onceq.wire.srmp.envelope import Envelope, Msmq, Receipt, StreamPart, StreamReceipt
-from onceq.wire.srmp.heads import refuse_head
-from onceq.wire.srmp.session import Posting
-from onceq.wire.srmp.taking import Taking
+from onceq.wire.srmp.session import Posting, Taking, refuse_head
 
 EXAMPLES = int(os.environ.get("ONCEQ_FUZZ_EXAMPLES", "300"))
 FUZZ = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 300)
@@ -33,7 +31,7 @@ u32 = st.integers(0, (1 << 32) - 1)
 number = st.integers(1, (1 << 32) - 1)
 u64 = st.integers(1, (1 << 64) - 1)
 guid = st.binary(min_size=16, max_size=16)
-date = st.integers(0, dates.FOREVER_S)
+date = st.integers(0, envelope.FOREVER_S)
 urls = st.sampled_from(
     ["http://b/msmq/private$/q", "https://b:8443/msmq/q", "http://b/msmq/private$/a?b=c&d"]
 )
@@ -76,21 +74,21 @@ def test_envelopes_round_trip(made: Envelope, body: bytes, extension: bytes) -> 
         made = envelope.read(raw)
     assert found == made
     for content in (body, None):
-        kind, entity = mime.write(raw, content, "x")
-        assert mime.read(kind, entity) == (raw, content or b"", b"")
-    kind, entity = mime.write(raw, body, "x", extension)
-    assert mime.read(kind, entity) == (raw, body, extension)
+        kind, entity = convert.write(raw, content, "x")
+        assert convert.read(kind, entity) == (raw, content or b"", b"")
+    kind, entity = convert.write(raw, body, "x", extension)
+    assert convert.read(kind, entity) == (raw, body, extension)
 
 
 @FUZZ
 @given(st.binary(max_size=400))
 def test_any_bytes(raw: bytes) -> None:
-    for parse in (xml.parse, envelope.read, mapping.read):
+    for parse in (envelope.parse, envelope.read, mapping.read):
         with contextlib.suppress(MalformedPacket):
             parse(raw)
     for kind in ("text/xml", 'multipart/related; boundary="B"', "multipart/x; boundary=B"):
         with contextlib.suppress(MalformedPacket):
-            mime.read(kind, raw.replace(b"\x00", b"--B"))
+            convert.read(kind, raw.replace(b"\x00", b"--B"))
 
 
 @FUZZ
@@ -178,6 +176,6 @@ def test_connections_take_anything(chunks: list[bytes], proper: bool) -> None:
 
 
 @FUZZ
-@given(st.integers(0, dates.FOREVER_S))
+@given(st.integers(0, envelope.FOREVER_S))
 def test_dates(seconds: int) -> None:
-    assert dates.seconds_of(dates.text_of(seconds)) == seconds
+    assert envelope.seconds_of(envelope.text_of(seconds)) == seconds

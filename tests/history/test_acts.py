@@ -7,8 +7,8 @@ import pytest
 from onceq.core.inputs.inputs import Witnessed
 from onceq.errors import AccessDenied
 from onceq.history.columns import ACT_COLUMNS
+from onceq.model.branches import Xid
 from onceq.model.requests import Steer, SteerOutgoing
-from onceq.model.xid import Xid
 from tests.conformance.world import Node
 from tests.history.projections import SETTINGS, whole
 from tests.history.worlds import History, Kept, somebody

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import onceq
-from onceq.core.ending.portions import ENDED_AT_ONCE, UNASKED_FOR_ONE
+from onceq.core.ending.ending import ENDED_AT_ONCE, UNASKED_FOR_ONE
 from onceq.errors import ConfigurationError
 from onceq.history.columns import COLUMNS, EVENTS, span_of
 from onceq.model.message import Acknowledge, Delivery, Journal

@@ -11,8 +11,8 @@ import pytest
 
 from onceq.core.state.setups import LifeBegun
 from onceq.errors import QueueExists
+from onceq.model.marks import SECOND_US
 from onceq.model.settings import Settings
-from onceq.model.time import SECOND_US
 from onceq.store.log import LogStore
 from onceq.testing.disk import PowerCut
 from tests.conformance.clocks import START_S

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from onceq.history.columns import FOLDER, META, Span, Start, span_of
 from onceq.history.keeper import Keeper
-from onceq.model.manager_identity import Identity
+from onceq.model.identity import Identity
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.settings import Settings
 from onceq.store.log import LogStore

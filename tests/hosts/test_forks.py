@@ -23,7 +23,7 @@ from onceq import aio
 from onceq.client import owners
 from onceq.embedded.host import EmbeddedHost
 from onceq.errors import WrongProcess
-from onceq.model.xid import Xid
+from onceq.model.branches import Xid
 from onceq.store.log import LogStore
 from tests.hosts.forking import CHILD_S, begin, end, heard
 from tests.hosts.places import LINKS, OUT, PLAIN, Place, Q, placed

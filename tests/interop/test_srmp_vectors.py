@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from onceq.model.identity import NO_GUID, MessageId, guid_bytes
-from onceq.wire.srmp import envelope, mapping, mime
+from onceq.wire.srmp import convert, envelope, mapping
 from onceq.wire.srmp.envelope import Envelope
 
 VECTORS = Path(__file__).parent / "vectors"
@@ -25,7 +25,7 @@ def read(name: str) -> tuple[str, Envelope, bytes, bytes]:
     raw = re.sub(
         rb"Content-Length: \d+\r\n", b"", entity.rstrip("\n").encode().replace(b"\n", b"\r\n")
     )
-    xml, body, extension = mime.read(found[1], raw)
+    xml, body, extension = convert.read(found[1], raw)
     assert extension == b""
     compact = re.sub(rb">\s+<", b"><", xml)
     compact = re.sub(rb"\s+xmlns", b" xmlns", compact)
@@ -96,7 +96,7 @@ def test_exact_bytes_of_a_whole_request() -> None:
     head, _, entity = raw.partition(b"\r\n\r\n")
     kind = re.search(rb"Content-Type: ([^\r]*)", head)
     assert kind
-    xml, body, _ = mime.read(kind[1].decode(), entity)
+    xml, body, _ = convert.read(kind[1].decode(), entity)
     made = envelope.read(xml)
     assert envelope.write(made) == xml
     assert len(xml) == 779
@@ -105,8 +105,8 @@ def test_exact_bytes_of_a_whole_request() -> None:
     boundary = re.search(r'boundary="([^"]*)"', kind[1].decode())
     assert sender
     assert boundary
-    _, again = mime.write(xml, body, sender[1].decode())
-    assert again.replace(mime.BOUNDARY.encode(), boundary[1].encode()) == entity
+    _, again = convert.write(xml, body, sender[1].decode())
+    assert again.replace(convert.BOUNDARY.encode(), boundary[1].encode()) == entity
 
 
 def test_an_answer_and_data() -> None:

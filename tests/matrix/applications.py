@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from onceq.errors import OnceqError
 from onceq.model import requests as r
-from onceq.model.branch import Decision, Join, Leave
+from onceq.model.branches import Decision, Join, Leave, Xid, xid_by_row
 from onceq.model.identity import TransactionId
 from onceq.model.message import PLAIN, Journal
 from onceq.model.requests import Access, Grip, PickBy, Request, SendItem, Share, Steer
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.views import looks
 from onceq.model.views.queues import RangeAsked
-from onceq.model.xid import Xid, xid_by_row
 from tests.matrix.roles import ANYONE, NAMED
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ def _watched() -> None:
     from onceq.service.api import ApiConnection
     from onceq.service.logs import event
     from onceq.wire.mqqb.session import Session
-    from onceq.wire.srmp.taking import Taking
+    from onceq.wire.srmp.session import Taking
 
     def watched(kept: Any) -> Any:
         def receive(self: Any, data: Any, now_us: int) -> Any:

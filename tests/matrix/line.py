@@ -13,8 +13,7 @@ from onceq.errors import LinkLost, OnceqError
 from onceq.model.requests import Request
 from onceq.sockets.binding import bound_to
 from onceq.wire.app import frames
-from onceq.wire.app.answers import decode
-from onceq.wire.app.codec import written
+from onceq.wire.app.codec import decode, written
 from onceq.wire.app.frames import ANSWER, FAILED, Code, failure
 from tests.proofs import asks, hello
 

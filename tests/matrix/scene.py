@@ -23,9 +23,9 @@ import onceq
 from onceq.directory import file
 from onceq.errors import AccessDenied, OnceqError, SendFailed
 from onceq.model import requests as r
+from onceq.model.branches import ONCEQ_FORMAT, Xid, xid_by_row
 from onceq.model.identity import guid_bytes
 from onceq.model.requests import Request
-from onceq.model.xid import ONCEQ_FORMAT, Xid, xid_by_row
 from onceq.tls.authority import fingerprint
 from onceq.tls.contexts import client_context
 from tests.certificates import Authority

@@ -19,8 +19,7 @@ from onceq.model.settings import Settings
 from onceq.packet.acks import FinalAck, parse_final_ack
 from onceq.packet.address import DIRECT, NOWHERE, ON_DESTINATION, Address
 from onceq.packet.arrived import FINAL_ACK, USER, ArrivedRun
-from onceq.packet.encode import encode_run
-from onceq.packet.templates import template
+from onceq.packet.encode import encode_run, template
 from onceq.wire.mqqb.session import Arrived, Session
 from tests.matrix.line import WAIT_S
 

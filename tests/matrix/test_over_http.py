@@ -15,7 +15,7 @@ import pytest
 from onceq.model.http import HttpNames
 from onceq.model.identity import guid_text
 from onceq.packet.acks import order_ack
-from onceq.wire.srmp import envelope, mime
+from onceq.wire.srmp import convert, envelope
 from onceq.wire.srmp.convert import post_of
 from tests.matrix import over_http as table
 from tests.matrix.crowd import ELSEWHERE_HOST, SOURCES, Crowd
@@ -58,7 +58,9 @@ def posted(crowd: Crowd, who: str, what: str) -> tuple[str, str]:
     data, url = packet(crowd, who, what)
     back = f"https://{SOURCES.get(who, ELSEWHERE)}:9/msmq/private$/order_queue$"
     post = post_of(data, url, crowd.guid(who), HttpNames(frozenset(), back))
-    kind, entity = mime.write(envelope.write(post.envelope), post.body, guid_text(crowd.guid(who)))
+    kind, entity = convert.write(
+        envelope.write(post.envelope), post.body, guid_text(crowd.guid(who))
+    )
     host, _, path = url.partition("://")[2].partition("/")
     head = (
         f"POST /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: {kind}\r\n"

@@ -21,8 +21,7 @@ from onceq import errors
 from onceq.client.recovering import ManagerResource
 from onceq.client.threads.recovering import ManagerPartner
 from onceq.errors import InDoubt, OnceqError, RolledBack
-from onceq.model.branch import Vote
-from onceq.model.xid import Xid
+from onceq.model.branches import Vote, Xid
 from onceq.partners.contract import Resource
 from onceq.partners.procedures import What
 from tests.daemon.applications import Daemon

@@ -24,7 +24,7 @@ import pymysql
 import pytest
 
 import onceq
-from onceq.client.plans.last_agent import ByRow
+from onceq.client.plans.branches import ByRow
 from onceq.client.recovering import ManagerDecider
 from onceq.errors import DatabaseRestored, InDoubt, OnceqError, RolledBack
 from onceq.model.requests.xa import ROWS_ACCEPTED

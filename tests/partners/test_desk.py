@@ -13,8 +13,8 @@ import pytest
 
 import onceq
 from onceq.errors import CommittedByHand
+from onceq.model.branches import ONCEQ_FORMAT, Xid, make_gtrid
 from onceq.model.identity import guid_bytes
-from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
 from tests import nursery
 from tests.daemon.applications import Daemon
 from tests.daemon.shell import ONCEQ

@@ -15,7 +15,7 @@ import pytest
 import onceq
 import onceq.aio
 from onceq.errors import EnlistRefused, PartnerRefused, ReceiveTimeout, RolledBack
-from onceq.model.xid import xid_by_row
+from onceq.model.branches import xid_by_row
 from onceq.partners.contract import TABLE, Row, row_of
 from onceq.partners.postgresql import AsyncPostgresLast, PostgresAgent, PostgresLast
 from tests.partners.bases import Base, MariaBase, PostgresBase

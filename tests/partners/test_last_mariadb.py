@@ -17,7 +17,7 @@ import pytest
 
 import onceq
 from onceq.errors import EnlistRefused, InDoubt, PartnerLost, PartnerRefused, RolledBack
-from onceq.model.xid import xid_by_row
+from onceq.model.branches import xid_by_row
 from onceq.partners.contract import TABLE, Row
 from onceq.partners.finding import place_for
 from onceq.partners.mariadb import DIALECT, MariadbAgent, MariadbLast

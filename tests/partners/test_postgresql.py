@@ -23,8 +23,8 @@ from onceq.errors import (
     RolledBack,
     TwoPhaseForbidden,
 )
+from onceq.model.branches import ONCEQ_FORMAT, make_gtrid
 from onceq.model.identity import guid_bytes
-from onceq.model.xid import ONCEQ_FORMAT, make_gtrid
 from onceq.partners.postgresql import PostgresResource
 from tests.servers import Postgres, postgres
 

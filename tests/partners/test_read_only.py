@@ -18,8 +18,7 @@ from sqlalchemy.orm import Session
 
 import onceq
 from onceq.errors import RolledBack
-from onceq.model.branch import Vote
-from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
+from onceq.model.branches import ONCEQ_FORMAT, Vote, Xid, make_gtrid
 from onceq.partners.postgresql import AsyncPostgresPartner, PostgresPartner
 from onceq.partners.sqlalchemy import AsyncSQLAlchemyPartner, SQLAlchemyPartner
 from tests.servers import Postgres

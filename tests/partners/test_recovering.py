@@ -14,7 +14,7 @@ import pymysql
 import pytest
 
 import onceq
-from onceq.client.plans.last_agent import ByRow
+from onceq.client.plans.branches import ByRow
 from onceq.errors import ConfigurationError, PartnerLost
 from onceq.partners.contract import Resource, Row
 from onceq.partners.finding import without_secrets

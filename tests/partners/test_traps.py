@@ -24,11 +24,11 @@ from onceq.errors import (
     RolledBack,
     TwoPhaseForbidden,
 )
-from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
-from onceq.partners.driving import Calls, drive
+from onceq.model.branches import ONCEQ_FORMAT, Xid, make_gtrid
 from onceq.partners.finding import partner_for
 from onceq.partners.mariadb import MariadbDialect, MariaPartner, MariaResource
 from onceq.partners.postgresql import PostgresPartner, PostgresResource
+from onceq.partners.procedures import Calls, drive
 from onceq.partners.shares import Rows
 from tests.servers import MariaDB, Postgres, started
 

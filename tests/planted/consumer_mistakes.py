@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from onceq.core.management import consumer_views
+from onceq.core.management import work_views
 from onceq.core.step import units
 from onceq.core.transaction import unit_of_work
 from proof.sim.apps import onlookers
@@ -39,7 +39,7 @@ class InSight:
 
 
 def _one(
-    old: str, new: str, *expected: str, module: ModuleType = consumer_views, first: int = 0
+    old: str, new: str, *expected: str, module: ModuleType = work_views, first: int = 0
 ) -> Mistake:
     return Mistake(0, InSight(edited(module, old, new)), frozenset(expected), first)
 
@@ -50,7 +50,7 @@ CONSUMER_MISTAKES: dict[str, Mistake] = {
         ACTIVE_PASSED, "            yield tx\n", "I19", module=units
     ),
     "ranges are told of in place of messages": _one(
-        "sum(held.count for held", "sum(1 for held", "I19", "I20"
+        "count = sum(held.count for held", "count = sum(1 for held", "I19", "I20"
     ),
     "who holds messages of one priority is not told of": _one(
         "any(lane.locked for lane", "all(lane.locked for lane", "I19", "I20", first=120

@@ -14,7 +14,7 @@ from onceq.core.management import jobs as core
 from onceq.core.state import job_table, snapshot
 from onceq.model import letters
 from onceq.model.jobs import JobAction, JobState
-from onceq.service import job_batches
+from onceq.service import jobs as service_jobs
 from proof.sim.apps import jobs
 from tests.planted.mistakes import DAMAGED, Mistake, Plant
 from tests.planted.planted import edited, replaced
@@ -86,7 +86,7 @@ JOB_MISTAKES: dict[str, Mistake] = {
         "I1", "I14",
     ),
     "a job passes a message over": _one(
-        edited(job_batches, "deeds = tuple(self._deeds(done, parts))",
+        edited(service_jobs, "deeds = tuple(self._deeds(done, parts))",
                "deeds = tuple(self._deeds(done, parts))[:3]"),
         "I22", "I26", first=80,
     ),

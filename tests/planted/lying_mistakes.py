@@ -14,7 +14,7 @@ from onceq.core.peers import duplicate_identity, trust
 from onceq.core.step import audit_entries
 from onceq.core.transfer import arrival
 from onceq.model import identification
-from onceq.tls import standing
+from onceq.tls import members
 from proof.sim.apps import subjects
 from proof.sim.faults import lying_members
 from tests.planted.mistakes import Mistake, Plant
@@ -75,7 +75,7 @@ LYING_MISTAKES: dict[str, Mistake] = {
         "I3", "I9", "I12",
     ),
     "a member that was removed comes in again": _lied(
-        edited(standing, "        if removal is not None:\n", "        if False:\n"),
+        edited(members, "        if removal is not None:\n", "        if False:\n"),
     ),
     "anybody may tell of a second process": _lied(
         edited(duplicate_identity, "    if not known(step, peer.peer):\n", "    if False:\n"),

@@ -29,12 +29,12 @@ from typing import Any
 import pytest
 
 from onceq.core import manager
-from onceq.core import restart as restart_rules
+from onceq.core import manager as restart_rules
 from onceq.core.decision import Decision
 from onceq.core.ending import acknowledgments, dead_letters, ending
 from onceq.core.ending.table import Ending
 from onceq.core.manager import _TIMERS, Manager
-from onceq.core.receive import move_message, poison
+from onceq.core.receive import poison, receive_exact
 from onceq.core.send import send
 from onceq.core.state.queue_tables import ACKS_OWED, DEAD_XACT
 from onceq.core.state.records import Change, Op, RangeChange
@@ -43,15 +43,13 @@ from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
 from onceq.core.transaction import unit_of_work, xa_branch
 from onceq.core.transfer import arrival, ordered_arrival, outgoing_queue
-from onceq.core.transfer.filter import Judgment, judge
-from onceq.core.transfer.incoming_states import Verdict
+from onceq.core.transfer.ordered_arrival import Judgment, Verdict, judge
 from onceq.errors import StorageFailure
 from onceq.model.classes import MessageClass
 from onceq.model.directory import Snapshot
 from onceq.model.names import Kind
 from onceq.model.requests import MoveMessage, Reject
-from onceq.packet.acks import OrderAck
-from onceq.packet.settle import Memory
+from onceq.packet.acks import Memory, OrderAck
 from onceq.service.engine import Engine
 from onceq.service.sessions import Sessions
 from onceq.store.log import LogStore
@@ -257,7 +255,7 @@ def moved_for_nothing(patch: pytest.MonkeyPatch) -> None:
         else:
             original(step, item)
 
-    original = move_message.move
+    original = receive_exact.move
     made_before = Manager.__init__
 
     def made(self: Manager, *arguments: Any, **more: Any) -> None:

@@ -13,7 +13,7 @@ import pytest
 from onceq.core.management import operations
 from onceq.core.receive import entrance, receive
 from onceq.core.state import snapshot
-from onceq.core.state.rows import dump_properties
+from onceq.core.state.setups import dump_properties
 from onceq.model.queue import QueueProperties
 from proof.sim.apps import pausing
 from tests.planted.mistakes import ASSERTED, Mistake, Plant
@@ -21,8 +21,8 @@ from tests.planted.planted import edited, replaced
 
 SERVE_NONE = """\
     if queue.properties.paused_since and not queue.sub:
-        return  # those who look have got it
-    # Each in its turn; those that only look, or look elsewhere, are passed over and stay.
+        return  # those that peek have got it
+    # Each in its turn; those that only peek, or wait elsewhere, are passed over and stay.
     passed = 0
     while queue.available:
         found = next(islice(queue.waiting.items(), passed, None), None)

@@ -18,7 +18,7 @@ from types import CodeType, FunctionType, ModuleType
 
 import pytest
 
-from onceq.core.rights import demands
+from onceq.core.rights import required_rights
 from onceq.model.requests import Request
 from onceq.model.requests.request import Needs
 from onceq.model.rights import Right
@@ -53,7 +53,7 @@ def demanded(kind: type[Request], needs: Right | Needs) -> Callable[[pytest.Monk
     """A mistake that is a request for which something else must be allowed."""
 
     def plant(monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delitem(demands.TABLE, kind, raising=False)
+        monkeypatch.delitem(required_rights.TABLE, kind, raising=False)
         monkeypatch.setattr(kind, "needs", needs)
 
     return plant

@@ -12,7 +12,7 @@ import pytest
 
 from onceq.core.names.resolve import find_source
 from onceq.core.peers import lives
-from onceq.core.receive import handles, reading
+from onceq.core.receive import entrance, reading
 from onceq.core.state.client_memory import Readings
 from onceq.core.state.queues import Handle
 from onceq.core.step.step import Step
@@ -55,15 +55,15 @@ def hold_outlives_its_manager(patch: pytest.MonkeyPatch) -> None:
         process, before = known.get(key, (step.readers, None))
         if before is not None and process is not step.readers:
             if before.until_us > step.now.mono_us:
-                raise handles._denied(step, queue, before)  # type: ignore[arg-type]
+                raise entrance._denied(step, queue, before)  # type: ignore[arg-type]
             del known[key]
         found = original(step, item)
         if item.share is Share.DENY_RECEIVE:
             known[key] = step.readers, found[0]
         return found
 
-    original = handles._open_to_receive
-    patch.setattr(handles, "_open_to_receive", open_to_receive)
+    original = entrance._open_to_receive
+    patch.setattr(entrance, "_open_to_receive", open_to_receive)
 
 
 def order_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -107,26 +107,26 @@ READER_MISTAKES: dict[str, Mistake] = {
     ),
     "leases renewed in vain": _one(
         edited(
-            handles,
+            entrance,
             "held.until_us = step.now.mono_us + item",
             "held.until_us = held.until_us or step.now.mono_us + item",
         ),
         expected="I16",
     ),
     "leases end for nobody": _one(
-        replaced(handles, "end_overdue", lambda step, queue: None), expected="I16"
+        replaced(entrance, "end_overdue", lambda step, queue: None), expected="I16"
     ),
     "leases end for everybody": _one(
-        edited(handles, "held.until_us and held.until_us <= now_us", "held.until_us"),
+        edited(entrance, "held.until_us and held.until_us <= now_us", "held.until_us"),
         expected="I16",
     ),
     "a hold is given to two": _one(
-        replaced(handles, "_check_sharing", lambda *asked: None), expected="I16"
+        replaced(entrance, "_check_sharing", lambda *asked: None), expected="I16"
     ),
     "a hold outlives its manager": _one(hold_outlives_its_manager, expected="I16"),
     "a receive asks no holder": _one(
         edited(
-            handles,
+            entrance,
             "        for held in queue.denying.values():\n            raise",
             "        for held in ():\n            raise",
         ),

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from onceq.core.management import shared_rights, tokens
-from onceq.core.rights import demands, judge
+from onceq.core.management import rights
+from onceq.core.rights import judge, required_rights
 from onceq.core.state import snapshot, state
 from onceq.core.transfer import admission
 from onceq.model import patterns, policy
@@ -42,15 +42,15 @@ def _named(plant: Plant, *expected: str, first: int = 0) -> Mistake:
 
 RIGHTS_MISTAKES: dict[str, Mistake] = {
     "a receive needs no right": _named(
-        edited(demands, "return Demand((Right.RECEIVE,), place.queue, place.said)",
+        edited(required_rights, "return Demand((Right.RECEIVE,), place.queue, place.said)",
                "return Demand((Right.RECEIVE, Right.PEEK, Right.SEND), place.queue, place.said)"),
     ),
     "a right here is a right elsewhere": _named(
-        edited(demands, "return Demand((Right.SEND,), place.queue, place.said)",
+        edited(required_rights, "return Demand((Right.SEND,), place.queue, place.said)",
                'return Demand((Right.SEND,), place.queue.rpartition("\\\\")[2] and "*", "")'),
     ),
     "a commit is not judged": _named(
-        edited(demands,
+        edited(required_rights,
                "    yield from sends(step, item.items)\n"
                "    yield from work_of(step, step.units.transactions.get((item.owner, "
                "item.transaction)))\n\n\ndef _starts",
@@ -81,14 +81,14 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
         "I28", "I1", "I12", "I13", "I26",
     ),
     "holders of a token that is revoked stay": _named(
-        edited(tokens, "    for owner in holders:\n        _send_away(",
+        edited(rights, "    for owner in holders:\n        _send_away(",
                "    for owner in holders[:0]:\n        _send_away("),
     ),
     "the end of a token is not looked at when something is asked": _named(
-        edited(tokens, "if token is None or token.over(step.now.wall_s):", "if token is None:"),
+        edited(rights, "if token is None or token.over(step.now.wall_s):", "if token is None:"),
     ),
     "who waits outlives his token": _named(
-        edited(tokens,
+        edited(rights,
                "            _send_away(step, owner, f\"the token {token.name!r} has expired\")\n"
                "        else:\n", "            pass\n        else:\n"),
     ),
@@ -109,7 +109,7 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
         edited(model, "return self.id == other.id and self.number", "return False and self.number"),
     ),
     "what is revoked in the directory stays": _named(
-        edited(shared_rights, "dump_grants(grants)", "dump_grants((*grants, *known.grants))"),
+        edited(rights, "dump_grants(grants)", "dump_grants((*grants, *known.grants))"),
     ),
     "a checkpoint forgets the rights in the directory": _named(
         edited(snapshot, "dump_grants(state.policy.shared.grants), list)", "[], list)"),

@@ -15,8 +15,7 @@ from onceq.core.transaction import xa_branch
 from onceq.errors import DatabaseRestored, OnceqError
 from onceq.partners import procedures, recovery
 from onceq.partners.contract import COMMITTED, Row
-from onceq.partners.driving import Calls
-from onceq.partners.procedures import Made, Step, Steps, What
+from onceq.partners.procedures import Calls, Made, Step, Steps, What
 from proof.sim.apps.last_agents import SimulatedAgent
 from proof.sim.apps.row_databases import RowDatabase
 from tests.planted.mistakes import Mistake

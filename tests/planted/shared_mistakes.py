@@ -16,7 +16,7 @@ from onceq.core.state.records import Change
 from onceq.core.step.step import Step
 from onceq.core.transaction import unit_of_work
 from onceq.errors import InDoubt, OnceqError
-from onceq.model.branch import Decision, Vote
+from onceq.model.branches import Decision, Vote
 from onceq.partners import procedures
 from onceq.partners.procedures import Step as Deciding
 from onceq.partners.procedures import Steps, What

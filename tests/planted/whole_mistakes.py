@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from onceq.core.receive import handles
+from onceq.core.receive import entrance
 from onceq.core.send import send
-from onceq.packet import transaction_survey
+from onceq.packet import survey
 from proof.sim.apps import delaying, wholes
 from tests.planted.mistakes import Mistake, Plant
 from tests.planted.planted import edited, replaced
@@ -41,11 +41,11 @@ def _one(plant: Plant, *expected: str, delays: bool = False) -> Mistake:
 
 WHOLE_MISTAKES: dict[str, Mistake] = {
     "neighbours of a transaction are all of it, though one is delayed": _one(
-        edited(transaction_survey, "ordinal = head.ordinal", "ordinal = member.lookup"),
+        edited(survey, "ordinal = head.ordinal", "ordinal = member.lookup"),
         "I2", "I26", delays=True,
     ),
     "a member that was tried again has left its transaction": _one(
-        edited(transaction_survey, "found = self._numbers.add(_stream_of(head), ordinal, member)",
+        edited(survey, "found = self._numbers.add(_stream_of(head), ordinal, member)",
                "found = self._numbers.add(_stream_of(head), member.lookup, member)"),
         "I2", "I26",
     ),
@@ -54,11 +54,11 @@ WHOLE_MISTAKES: dict[str, Mistake] = {
         "I26", delays=True,
     ),
     "a transaction without its last message is whole": _one(
-        edited(transaction_survey, "if not (run.begins and run.ends):",
+        edited(survey, "if not (run.begins and run.ends):",
                "if not run.begins:"),
         "I2", "I26",
     ),
     "a queue of this computer is as unknown as others when it is opened": _one(
-        replaced(handles, "kind_of", lambda targets: None), "I2",
+        replaced(entrance, "kind_of", lambda targets: None), "I2",
     ),
 }  # fmt: skip

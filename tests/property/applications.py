@@ -8,7 +8,7 @@ from typing import Any
 from onceq.client.link import Greeting, Request
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import LinkLost, ManagerAway, OnceqError
-from onceq.service.requests import admit
+from onceq.service.api import admit
 from tests.conformance.world import Node
 
 Death = Callable[[Node], None]

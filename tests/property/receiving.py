@@ -21,8 +21,7 @@ from onceq.model.settings import Settings
 from onceq.packet.acks import parse_order_ack
 from onceq.packet.address import DIRECT, Address
 from onceq.packet.arrived import ArrivedRun, cut
-from onceq.packet.encode import encode_run
-from onceq.packet.templates import template
+from onceq.packet.encode import encode_run, template
 from proof.sim.base.packets import names_end
 from tests.unit.core.alone import IDENTITY, WALL_S, Core
 

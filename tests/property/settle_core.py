@@ -17,18 +17,17 @@ from onceq.core.state.queue_tables import DEAD_LETTER, DEAD_XACT, JOURNAL
 from onceq.core.state.records import Change, decode
 from onceq.core.transfer import outgoing_queue
 from onceq.model import requests
+from onceq.model.marks import NEVER_S
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties
 from onceq.model.queue import QUOTA_UNLIMITED_KB, QueueProperties
 from onceq.model.requests import SendItem
 from onceq.model.run import Run
 from onceq.model.settings import Settings
-from onceq.model.time import NEVER_S
 from onceq.packet.acks import FinalAck, parse_final_ack
 from onceq.packet.address import DIRECT, NOWHERE, Address
 from onceq.packet.arrived import cut
-from onceq.packet.encode import encode_run
+from onceq.packet.encode import encode_run, template
 from onceq.packet.headers import headers
-from onceq.packet.templates import template
 from tests.unit.core.alone import IDENTITY, WALL_S, Core
 
 SECOND_US = 1_000_000

@@ -22,10 +22,10 @@ from onceq.core.state.setups import KINDS
 from onceq.core.state.state import State
 from onceq.errors import OnceqError
 from onceq.model import requests
+from onceq.model.branches import TAG_BYTES, Xid, anchor_xid, group_prefix, group_xid
 from onceq.model.identity import TransactionId
 from onceq.model.message import Acknowledge, Journal
 from onceq.model.rights import Actor, ActorKind
-from onceq.model.xid import TAG_BYTES, Xid, anchor_xid, group_prefix, group_xid
 from onceq.store.log import LogStore
 from proof.sim.base.comparing import differences
 from proof.sim.base.recovery import BY_THE_WAY, replayed

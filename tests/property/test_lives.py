@@ -17,9 +17,8 @@ from random import Random
 import pytest
 
 from onceq.packet.arrived import USER
-from onceq.testing.disk import SimFiles
-from onceq.testing.power import Plan
-from onceq.testing.relay import Passing
+from onceq.testing.disk import Plan, SimFiles
+from onceq.testing.links import Passing
 from tests.conformance.world import Node, World
 
 Q, PLAIN = "DIRECT=OS:B\\private$\\q", "DIRECT=OS:B\\private$\\p"

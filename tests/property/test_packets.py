@@ -28,7 +28,7 @@ from onceq.packet.acks import (
 )
 from onceq.packet.address import Address, Element, MultiNames
 from onceq.packet.arrived import ArrivedRun, cut
-from onceq.packet.bodies import bodies as bodies_of
+from onceq.packet.decode import bodies as bodies_of
 from onceq.packet.decode import (
     decode,
     encode_headers,
@@ -37,10 +37,9 @@ from onceq.packet.decode import (
     properties_offset,
     tx_offset,
 )
-from onceq.packet.encode import encode_run
+from onceq.packet.encode import Template, encode_run, template
 from onceq.packet.multi import parse_multi
 from onceq.packet.own import check_own, own_headers
-from onceq.packet.templates import Template, template
 from onceq.wire.mqqb.cutter import Cutter, UserPackets
 from onceq.wire.mqqb.session import Acked, Arrived, Closed, Session
 

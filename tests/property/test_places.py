@@ -19,12 +19,12 @@ from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.errors import OnceqError
 from onceq.model import requests
+from onceq.model.marks import NEVER_S
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.results import Opened
 from onceq.model.run import Run
 from onceq.model.settings import Settings
-from onceq.model.time import NEVER_S
 from tests.unit.core.alone import IDENTITY, Core
 
 Q = r"private$\q"

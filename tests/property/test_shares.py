@@ -16,13 +16,12 @@ from onceq.core.state.queue_tables import thing_of
 from onceq.core.state.snapshot import Snapshot, restore
 from onceq.core.state.state import State
 from onceq.model import requests
-from onceq.model.branch import Phase
+from onceq.model.branches import Phase, Xid
+from onceq.model.marks import FOR_EVER_US
 from onceq.model.requests import Access
 from onceq.model.results import Opened
 from onceq.model.rights import NOBODY, Actor, ActorKind
 from onceq.model.shares import TABLE, Thing
-from onceq.model.time import FOR_EVER_US
-from onceq.model.xid import Xid
 from tests.few import few
 from tests.unit.core.alone import IDENTITY, Core
 from tests.unit.core.rights.somebody import KEY, ORDERS, RUNS, create, grant, item

@@ -15,10 +15,9 @@ import pyarrow as pa
 
 from onceq.spark.operators import numbering
 from onceq.spark.operators.arrivals import UNLIMITED, QueueSetup, Settler
-from onceq.spark.operators.key_buckets import PAGE_ROWS, Memory, Pages, deciding
+from onceq.spark.operators.key_buckets import CLOCK, PAGE_ROWS, Memory, Pages, deciding
 from onceq.spark.operators.numbering import ACK_NUMBER, ACK_STREAM, KEY, Numbering
 from onceq.spark.operators.quotas import Limited
-from onceq.spark.operators.row_packing import CLOCK
 from tests.property import plain_operators as plain
 from tests.property.plain_operators import KINDS, TIMES, Rows, outcome, table_of, told
 

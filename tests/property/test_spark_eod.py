@@ -18,14 +18,12 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onc
 import numpy as np
 import pyarrow as pa
 
-from onceq.core.transfer.filter import judge
-from onceq.core.transfer.incoming_states import Verdict
+from onceq.core.transfer.ordered_arrival import Verdict, judge
 from onceq.errors import ConfigurationError
 from onceq.spark.operators import rules
 from onceq.spark.operators.columns import keyed
 from onceq.spark.operators.eod import JUDGED, EodFilter, verdicts_of
-from onceq.spark.operators.key_buckets import Memory
-from onceq.spark.operators.row_packing import RUN_ROWS, placed
+from onceq.spark.operators.key_buckets import RUN_ROWS, Memory, placed
 
 ORDER_ACK = "order-ack"
 
@@ -262,7 +260,7 @@ def test_rows_are_put_in_order_whether_they_stand_in_runs_or_not() -> None:
 
 
 def test_a_bucket_that_is_too_large_to_be_put_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onceq.spark.operators.row_packing.PARCELS_BYTES_MAX", 8 * 5 - 1)
+    monkeypatch.setattr("onceq.spark.operators.key_buckets.PARCELS_BYTES_MAX", 8 * 5 - 1)
     table = pa.table({"n": np.arange(5)})
     with pytest.raises(ConfigurationError, match=r"have 40 bytes in a column.*more buckets"):
         placed(table, np.arange(5)[::-1])

@@ -15,15 +15,14 @@ import numpy as np
 import pyarrow as pa
 
 from onceq.core.ending.acknowledgments import INSECURE
-from onceq.core.ending.report_flags import SYSTEM_NAMES
+from onceq.core.ending.ending import SYSTEM_NAMES
+from onceq.model.marks import NEVER_S
 from onceq.model.queue import QUOTA_UNLIMITED_KB
 from onceq.model.settings import Settings
-from onceq.model.time import NEVER_S
 from onceq.spark.operators import arrivals, quotas, rules
 from onceq.spark.operators.arrivals import QueueSetup, Settler, with_answers
-from onceq.spark.operators.key_buckets import Memory
+from onceq.spark.operators.key_buckets import CLOCK, Memory
 from onceq.spark.operators.quotas import Arrivals, Held, Limited
-from onceq.spark.operators.row_packing import CLOCK
 from onceq.spark.operators.rules import FOREVER
 from onceq.spark.operators.settling import each
 from tests.property.settle_core import QUEUES, SECOND_US, Case, World, at_source, drawn, happen

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from onceq.model.run import Run
 from onceq.packet import layout
 from onceq.packet.batch import Batch
-from onceq.packet.heads import HEAD
-from onceq.packet.transaction_survey import Members, Survey
+from onceq.packet.survey import HEAD, Members, Survey
 
 
 class Way(Enum):

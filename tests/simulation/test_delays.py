@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onceq.core import delays
-from onceq.core.state.message_times import DueTimes
+from onceq.core.state.log_space import DueTimes
 from proof.sim.apps import delaying
 from proof.sim.base import marks
 from proof.sim.simulate import commit_of, describe, fresh, run_seed

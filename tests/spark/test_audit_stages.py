@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from onceq.audit import tables
+from onceq.audit import measure
 from onceq.audit.command import StageProgress
 from onceq.spark import audit as stages
 from onceq.spark import runtime
@@ -229,11 +229,11 @@ class Engine:
 
 def test_all_tables_are_written_or_none(tmp_path: Path) -> None:
     whole, half = tmp_path / "whole", tmp_path / "half"
-    tables.write(Engine(), str(whole), (), [])  # type: ignore[arg-type]
+    measure.write(Engine(), str(whole), (), [])  # type: ignore[arg-type]
     assert sorted(path.name for path in whole.iterdir()) == ["messages", "traffic", "violations"]
     fault = OSError("the disk is full")
     with pytest.raises(OSError, match="disk is full"):
-        tables.write(Engine(fault), str(half), (), [])  # type: ignore[arg-type]
+        measure.write(Engine(fault), str(half), (), [])  # type: ignore[arg-type]
     assert not half.exists()
 
 

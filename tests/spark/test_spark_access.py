@@ -9,7 +9,7 @@ from onceq.spark.source.offsets import Range
 
 def test_a_range_is_read_and_what_is_missing_is_seen(daemon: Any) -> None:
     from onceq.spark.source.access import Access
-    from onceq.spark.source.checkpoint_conflicts import StreamIdentity
+    from onceq.spark.source.conflicts import StreamIdentity
 
     reader = StreamIdentity(who="a test")
     queue = r"private$\holes"

@@ -17,8 +17,8 @@ from onceq.errors import ConfigurationError, ReadBefore, ServiceNotAvailable, Sh
 
 pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onceq[spark]")
 
-from onceq.client.pause import pause
 from onceq.client.plans import cursors
+from onceq.client.stopping import pause
 from onceq.spark.source import access as access_module
 from tests.spark.driver import Driver, send
 

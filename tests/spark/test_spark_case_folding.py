@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from onceq.model.spelling import folded
+from onceq.model.names import folded
 from onceq.spark.operators.columns import LETTERS, alike, alike_column
 
 HALVES = range(0xD800, 0xE000)

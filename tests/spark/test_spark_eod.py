@@ -321,8 +321,7 @@ def test_the_processor_alone(straight: bool) -> None:
     from pyspark.sql.streaming.tws_tester import TwsTester
 
     from onceq.spark.operators.eod import EodFilter
-    from onceq.spark.operators.key_buckets import BucketProcessor, Memory
-    from onceq.spark.operators.row_packing import pack, unpack
+    from onceq.spark.operators.key_buckets import BucketProcessor, Memory, pack, unpack
 
     tester = TwsTester(BucketProcessor(EodFilter(("lookupId",), 4, 100), straight=straight))
 

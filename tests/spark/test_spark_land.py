@@ -17,7 +17,7 @@ import pyarrow.dataset as dataset
 import pytest
 
 from onceq.cli.main import run as cli
-from onceq.cli.spark_land import _tell
+from onceq.cli.spark import _tell
 from onceq.errors import ConfigurationError, QueueNotFound
 from onceq.spark.land.plan import LIBRARIES, Plan
 from onceq.spark.land.run import LandedBatch, LandingResult, _options, _remove_done, held, land, run

@@ -12,7 +12,7 @@ import pytest
 
 from onceq.cli.main import run as cli
 from onceq.errors import InvalidParameter, ReceiveTimeout, ServiceNotAvailable, UsageError
-from onceq.spark.land import files
+from onceq.spark.land import memory
 from onceq.spark.land.replay import Metronome, Replay, ReplayPace, ReplayPlan, ReplayProgress, run
 
 pytestmark = pytest.mark.spark
@@ -112,7 +112,7 @@ def test_a_step_that_was_under_way(
     """It is known that it was begun, not whether it was sent: the queue manager knows."""
     target.write(60, "CAST(id AS STRING) AS body")
     writes: list[dict[str, Any]] = []
-    write = files.write_json
+    write = memory.write_json
 
     def crash(place: Path, value: Any) -> None:
         if place.name == "step.json":
@@ -123,12 +123,12 @@ def test_a_step_that_was_under_way(
                 raise Died
         write(place, value)
 
-    monkeypatch.setattr(files, "write_json", crash)
+    monkeypatch.setattr(memory, "write_json", crash)
     with pytest.raises(Died):
         target.replay().run(
             ReplayPace(rate=20), metronome=Metronome(ReplayPace(rate=20), sleep=never)
         )
-    monkeypatch.setattr(files, "write_json", write)
+    monkeypatch.setattr(memory, "write_json", write)
     assert len(target.bodies()) == (40 if committed else 20)
     state = json.loads((target.folder / "checkpoint" / "step.json").read_text())
     assert (state["number"], state["done"]) == (2, False)

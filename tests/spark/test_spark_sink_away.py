@@ -20,7 +20,7 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onc
 
 import onceq  # noqa: E402
 from onceq.errors import QueueNotFound, ServiceNotAvailable  # noqa: E402
-from onceq.model.xid import ONCEQ_FORMAT, Xid  # noqa: E402
+from onceq.model.branches import ONCEQ_FORMAT, Xid  # noqa: E402
 from onceq.spark.sink import branches  # noqa: E402
 from onceq.spark.sink.options import SinkOptions, parse_sink  # noqa: E402
 from onceq.spark.sink.task import Job, Staged, stage  # noqa: E402

@@ -20,8 +20,8 @@ from onceq.errors import (  # noqa: E402
     OnceqError,
     ServiceNotAvailable,
 )
-from onceq.model.views.work import GroupResult  # noqa: E402
-from onceq.model.xid import ONCEQ_FORMAT, Xid  # noqa: E402
+from onceq.model.branches import ONCEQ_FORMAT, Xid  # noqa: E402
+from onceq.model.views.looks import GroupResult  # noqa: E402
 from onceq.spark.sink.options import parse_sink  # noqa: E402
 from onceq.spark.sink.task import Job, Staged, stage  # noqa: E402
 from onceq.spark.sink.writer import decide, tell  # noqa: E402

@@ -15,7 +15,7 @@ pa = pytest.importorskip("pyarrow", reason="PyArrow is not installed: pip instal
 
 import onceq  # noqa: E402
 from onceq.errors import QueueNotFound, RolledBack, SendFailed  # noqa: E402
-from onceq.model.xid import ONCEQ_FORMAT, Xid  # noqa: E402
+from onceq.model.branches import ONCEQ_FORMAT, Xid  # noqa: E402
 from onceq.spark.sink import branches  # noqa: E402
 from onceq.spark.sink.options import parse_sink  # noqa: E402
 from onceq.spark.sink.task import Job, Staged, stage  # noqa: E402

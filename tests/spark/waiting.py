@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from onceq.client.pause import pause
+from onceq.client.stopping import pause
 
 LOOK_S = 0.05
 

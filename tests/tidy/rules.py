@@ -64,7 +64,7 @@ BANS = (
     Ban(("xml.etree", "xml.etree.", "xml.dom", "xml.dom.", "xml.sax", "xml.sax."),
         "XML goes through wire/srmp/guard.py", ("wire/srmp/guard.py",), PRODUCT),
     Ban(_CLOCKS, "reads a clock; take a Clock (service/clock.py) as an argument",
-        ("service/clock.py", "service/directory.py", "client/", "cli/", "otel/", "spark/",
+        ("service/clock.py", "service/data_directory.py", "client/", "cli/", "otel/", "spark/",
          "audit/command.py"),
         PRODUCT),
     Ban(_CLOCKS, "reads a clock; a world has the time of its kernel", ("simulate.py",), SIMULATOR),
@@ -72,16 +72,16 @@ BANS = (
         ("testing/",), PRODUCT),
     Ban(("os.open", "os.fsync", "os.fdatasync", "os.rename", "os.replace", "os.unlink", "open"),
         "touches files; store/files.py is the door",
-        ("store/files.py", "store/spares.py", "service/config.py", "service/daemon.py",
-         "service/attempt_key.py",
-         "service/directory.py", "service/identities.py", "service/listening.py",
-         "service/mappings.py", "directory/replacing.py", "console/people.py",
+        ("store/files.py", "store/files.py", "service/config.py", "service/daemon.py",
+         "service/api.py",
+         "service/data_directory.py", "service/peer_transports.py", "service/listening.py",
+         "service/config.py", "directory/rights_file.py", "console/people.py",
          "client/", "cli/", "tls/",
          "spark/", "testing/", "__init__.py", "aio.py"),
         PRODUCT),
     Ban(("print",), "prints; only cli/ talks to people", ("cli/",), PRODUCT),
     Ban(("time.sleep",),
-        "sleeps through a signal that came just before; use pause of client/pause.py",
+        "sleeps through a signal that came just before; use pause of client/stopping.py",
         ("testing/",), PRODUCT),
     Ban(("time.sleep",), "sleeps; a test hands in the time, or waits for what shall happen", (),
         TEST_FOLDER),
@@ -116,7 +116,7 @@ Python code of tests; this rule is about all other programs that they start, too
 
 
 _DIGITS = re.compile(r"\.is(digit|decimal|numeric)\(")
-_READS_NUMBERS = PRODUCT + "model/numbers.py"
+_READS_NUMBERS = PRODUCT + "model/identity.py"
 
 
 def _lines(name: str, text: str) -> Iterator[str]:

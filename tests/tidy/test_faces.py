@@ -46,8 +46,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from onceq.client.binding import threads
-from onceq.client.pause import pause
 from onceq.client.plans import send
+from onceq.client.stopping import pause
 
 
 class Thing:

@@ -127,7 +127,7 @@ def test_offenders_are_found(name: str, text: str, said: str) -> None:
         ("src/onceq/store/files.py", "import os\nos.fdatasync(1)\n"),
         ("src/onceq/testing/planted.py", "import random\n"),
         ("src/onceq/cli/planted.py", "print('hello')\n"),
-        ("src/onceq/model/numbers.py", "good = text.isdigit() and int(text)\n"),
+        ("src/onceq/model/identity.py", "good = text.isdigit() and int(text)\n"),
         ("tests/unit/test_planted.py", "import pytest\npytest.skip('no loop device')\n"),
         ("tests/unit/test_planted.py",
          "import pytest\n@pytest.mark.skip(reason='x')\ndef test() -> None: ...\n"),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from onceq.model.branches import ONCEQ_FORMAT, TAG_BYTES, Xid, attempt_of, group_prefix
 from onceq.model.identity import guid_text
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties
 from onceq.model.requests import SendItem
 from onceq.model.run import Run
-from onceq.model.xid import ONCEQ_FORMAT, TAG_BYTES, Xid, attempt_of, group_prefix
 from tests.traces.world import World
 
 _LINK: Final = re.compile(r"([\w']+)->([\w']+)")

@@ -17,7 +17,7 @@ from onceq.core.inputs import inputs
 from onceq.core.inputs.inputs import Reconfigure, Spoiled
 from onceq.errors import DamagedPiece, OnceqError
 from onceq.model import requests
-from onceq.model.branch import Join, Leave
+from onceq.model.branches import Join, Leave
 from onceq.model.classes import MessageClass
 from onceq.model.queue import QueueProperties
 from onceq.model.requests import Claim, MoveMessage, OpenCursor, Reject, Seek, Steer

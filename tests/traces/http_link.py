@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from onceq.core.inputs.inputs import Arrived, Input, SessionAcked, SessionOpened
 from onceq.model.http import ORDER_QUEUE_PATH, HttpNames
 from onceq.model.identity import NO_GUID
-from onceq.wire.mqqb import events
-from onceq.wire.srmp.session import Posting
-from onceq.wire.srmp.taking import Taking
+from onceq.wire.mqqb import internal
+from onceq.wire.srmp.session import Posting, Taking
 
 if TYPE_CHECKING:
     from tests.traces.node import Node
@@ -69,10 +68,10 @@ class HttpLink:
         """What a manager makes of bytes that arrive."""
         side = self.taking if name == self.other.name else self.posting
         for event in side.receive(data, self.one.now_us):
-            if isinstance(event, events.Opened):
+            if isinstance(event, internal.Opened):
                 yield SessionOpened(self.number, NO_GUID, address, 0, http=True)
-            elif isinstance(event, events.Arrived):
+            elif isinstance(event, internal.Arrived):
                 for run in event.runs:
                     yield Arrived(self.number, run)
-            elif isinstance(event, events.Acked):
+            elif isinstance(event, internal.Acked):
                 yield SessionAcked(self.number, event.messages, event.recoverable, event.refused)

@@ -12,18 +12,20 @@ from onceq.model.classes import MessageClass, class_name
 from onceq.model.identity import guid_text
 from onceq.model.run import Buffer
 from onceq.packet.acks import BODY_BYTES as ACK_BYTES
-from onceq.packet.acks import is_order_queue, parse_final_ack, parse_order_ack
-from onceq.packet.headers import PacketHeaders, headers
-from onceq.packet.settle import (
+from onceq.packet.acks import (
     EndsAsked,
     EndsOpen,
     Inquiry,
     Memory,
     TurnedAway,
     TwoLives,
+    is_order_queue,
     is_settling,
+    parse_final_ack,
+    parse_order_ack,
     parse_settling,
 )
+from onceq.packet.headers import PacketHeaders, headers
 from tests.unit.core.alone import WALL_S
 
 _DIRECT = re.compile(r"DIRECT=OS:([\w']+)\\(?:private\$\\)?", re.IGNORECASE)

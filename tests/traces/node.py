@@ -13,12 +13,12 @@ from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.state.queue_tables import title_of
 from onceq.core.state.queues import lookup_id
 from onceq.model.classes import class_name
+from onceq.model.identity import Identity
 from onceq.model.log import frame_size
-from onceq.model.manager_identity import Identity
+from onceq.model.marks import Now
 from onceq.model.run import Buffer, Run
 from onceq.model.settings import Settings
-from onceq.model.time import Now
-from onceq.service.delivered import delivered
+from onceq.service.answers import delivered
 from tests.traces.names import Names
 from tests.unit.core.alone import WALL_S, Core
 

@@ -36,7 +36,7 @@ from onceq.model.classes import MessageClass, class_name
 from onceq.model.queue import QueueProperties
 from onceq.model.results import Opened, Sent
 from onceq.model.run import Extent
-from onceq.model.views.work import GroupResult
+from onceq.model.views.looks import GroupResult
 from tests.traces.names import Names
 from tests.traces.node import Node
 

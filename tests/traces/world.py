@@ -24,8 +24,7 @@ from onceq.core.decision import (
 )
 from onceq.core.inputs import inputs
 from onceq.core.inputs.inputs import PutBack
-from onceq.model.identity import NO_GUID
-from onceq.model.manager_identity import Identity
+from onceq.model.identity import NO_GUID, Identity
 from onceq.model.run import LENGTH_TYPE
 from onceq.model.settings import Settings
 from onceq.packet.arrived import ORDER_ACK, SETTLING, cut

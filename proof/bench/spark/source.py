@@ -20,7 +20,7 @@ from typing import Any
 
 import onceq
 from onceq.spark.runtime import quiet_session
-from onceq.spark.source.batch_limits import PARTITION_MESSAGES
+from onceq.spark.source.offsets import PARTITION_MESSAGES
 from onceq.spark.source.options import USUAL, ddl
 from onceq.spark.source.rows import arrow_schema, record_batch
 from proof.nodes import Node, free_port

@@ -16,7 +16,7 @@ from onceq.model.record import Record
 from onceq.model.requests import Look, Request
 from onceq.model.rights import Actor
 from onceq.model.views.view import Page
-from onceq.service.requests import Inner
+from onceq.service.api import Inner
 from proof.sim.base.node import Node
 from proof.sim.base.options import MS
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from onceq.errors import OnceqError, UnknownBranch
-from onceq.model.branch import Leave
+from onceq.model.branches import Leave, Xid
 from onceq.model.requests import (
     CommitBranch,
     EndBranch,
@@ -23,7 +23,6 @@ from onceq.model.requests import (
     StartBranch,
 )
 from onceq.model.results import Outcome, Sent
-from onceq.model.xid import Xid
 from proof.sim.apps.apps import App, Ask, Lost, Program, Sleep
 from proof.sim.apps.work import Work
 from proof.sim.base import marks

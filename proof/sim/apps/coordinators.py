@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from onceq.model.branches import ONCEQ_FORMAT, Xid, make_gtrid
 from onceq.model.requests import AskOutcome
 from onceq.model.results import Outcome
-from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
 from onceq.partners.procedures import Step, What
 from onceq.partners.recovery import Recovery
 from proof.sim.apps.apps import Lost, Sleep

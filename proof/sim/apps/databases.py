@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from onceq.errors import OnceqError, PartnerLost, PartnerRefused, UnknownBranch
-from onceq.model.branch import Vote
-from onceq.model.xid import Xid
+from onceq.model.branches import Vote, Xid
 from proof.sim.apps.apps import Sleep
 from proof.sim.base import marks
 from proof.sim.base.kernel import Kernel

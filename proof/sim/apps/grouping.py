@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onceq.errors import GroupIncomplete
+from onceq.model.branches import TAG_BYTES, Xid, group_prefix, group_xid
 from onceq.model.requests import (
     BeginAttempt,
     CommitGroup,
@@ -25,8 +26,7 @@ from onceq.model.requests import (
 )
 from onceq.model.results import Outcome
 from onceq.model.settings import Settings
-from onceq.model.views.work import GroupResult
-from onceq.model.xid import TAG_BYTES, Xid, group_prefix, group_xid
+from onceq.model.views.looks import GroupResult
 from proof.sim.apps.apps import App, Ask, Lost, Program, Sleep
 from proof.sim.apps.work import Work
 from proof.sim.base import marks

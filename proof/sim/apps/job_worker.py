@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from onceq.core.inputs.jobs import JobBatch, JobFailed, NextJob
+from onceq.core.inputs.inputs import JobBatch, JobFailed, NextJob
 from onceq.core.state.job_table import Work
 from onceq.core.state.queues import place_of
 from onceq.errors import OnceqError
@@ -19,11 +19,11 @@ from onceq.model.jobs import JobAction
 from onceq.model.letters import ALL
 from onceq.model.limits import JOB_RETRY_S
 from onceq.model.requests import Look, Receive
-from onceq.model.views import looks
+from onceq.model.views import looks as looks
 from onceq.packet.batch import Batch
 from onceq.packet.decode import decode
 from onceq.service.engine import Engine
-from onceq.service.job_batches import Reader, next_batch
+from onceq.service.jobs import Reader, next_batch
 from proof.sim.apps.apps import App, Ask, Lost, Program, Sleep
 from proof.sim.apps.work import Talk
 from proof.sim.apps.work import Work as Works

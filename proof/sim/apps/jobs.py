@@ -22,7 +22,7 @@ from onceq.errors import (
 )
 from onceq.model.letters import DEAD, DEAD_XACT
 from onceq.model.requests import CancelJob, StartJob
-from onceq.model.views.work import JobView
+from onceq.model.views.looks import JobView
 from onceq.service.engine import Engine
 from proof.sim.apps.apps import App, Ask, Lost, Program
 from proof.sim.apps.job_worker import Worker

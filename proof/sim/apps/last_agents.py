@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from onceq.errors import LinkLost, OnceqError, UnknownBranch
-from onceq.model.branch import Decision
+from onceq.model.branches import ONCEQ_FORMAT, Decision, Xid, make_gtrid, xid_by_row
 from onceq.model.requests import (
     AskDecision,
     AskRows,
@@ -24,7 +24,6 @@ from onceq.model.requests import (
     Request,
     RollbackBranch,
 )
-from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid, xid_by_row
 from onceq.partners.contract import Row
 from onceq.partners.recovery import Recovery, promises_in
 from proof.sim.apps.apps import Lost

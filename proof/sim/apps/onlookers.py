@@ -14,7 +14,7 @@ from typing import Final
 
 from onceq.errors import OnceqError
 from onceq.model.requests import Look
-from onceq.model.views import looks
+from onceq.model.views import looks as looks
 from proof.sim.apps.apps import App, Ask, Lost, Program
 from proof.sim.apps.work import Work
 from proof.sim.base.kernel import Kernel

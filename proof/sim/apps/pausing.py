@@ -16,7 +16,7 @@ from typing import Final
 
 from onceq.errors import OnceqError, QueueNotFound, StorageReserve
 from onceq.model.requests import Look, Receive, Seek, Steer, SteerOutgoing
-from onceq.model.views import looks
+from onceq.model.views import looks as looks
 from onceq.model.views.queues import QueueView
 from proof.sim.apps.apps import App, Ask, Lost, Program, Sleep
 from proof.sim.apps.work import Talk, Work

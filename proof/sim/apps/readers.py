@@ -33,7 +33,7 @@ from onceq.model.requests import (
     Share,
 )
 from onceq.model.results import Opened
-from onceq.model.views import looks
+from onceq.model.views import looks as looks
 from onceq.model.views.queues import RangeAsked, RangeView, ReaderView
 from proof.sim.apps.apps import App, Ask, Lost, Program, Sleep, look_at_all
 from proof.sim.apps.removing import Checkpoint, Life, Removing

@@ -15,7 +15,7 @@ from typing import Final
 
 from onceq.errors import InvalidHandle, OnceqError
 from onceq.model.requests import Abort, Begin, TakeRead
-from onceq.model.views import looks
+from onceq.model.views import looks as looks
 from onceq.model.views.queues import ReaderView
 from proof.sim.apps.apps import App, Ask, Lost, Sleep, look_at_all
 from proof.sim.apps.work import Talk, Work

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from onceq.model.branches import Xid
 from onceq.model.results import Outcome, Promised
-from onceq.model.xid import Xid
 from onceq.partners.contract import ABORTED, Row, row_of
 from proof.sim.apps.row_databases import RowDatabase
 from proof.sim.apps.row_others import Other

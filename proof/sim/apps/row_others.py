@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from onceq.errors import PartnerLost, UnknownBranch
-from onceq.model.branch import Vote
-from onceq.model.xid import Xid
+from onceq.model.branches import Vote, Xid
 from proof.sim.apps.apps import Sleep
 from proof.sim.apps.databases import Connection, Database
 from proof.sim.base.kernel import Kernel

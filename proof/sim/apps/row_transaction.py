@@ -1,6 +1,6 @@
 """One transaction that a row in a database decides, as a program of an application.
 
-What the client library does (``client/plans/last_agent.py``) is done here in virtual time, step by
+What the client library does (``client/plans/branches.py``) is done here in virtual time, step by
 step as ``partners/procedures.py`` says, with every failure thrown in.
 
 Watches, by ``row_books.py``: I20, I21.

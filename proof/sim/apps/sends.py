@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onceq.errors import InsufficientResources, NoDirectory, OnceqError, StorageReserve
+from onceq.model.marks import NEVER_S
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties
 from onceq.model.requests import SendItem
 from onceq.model.run import Run
-from onceq.model.time import NEVER_S
 from onceq.packet.own import own_headers
 from proof.sim.apps.delaying import Delaying
 from proof.sim.apps.places import Names

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from onceq.model.branch import Vote
+from onceq.model.branches import Vote, Xid
 from onceq.model.results import Outcome
-from onceq.model.xid import Xid
 from proof.sim.apps.databases import Database
 from proof.sim.base import marks
 from proof.sim.base.kernel import Kernel

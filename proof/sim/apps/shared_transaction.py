@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from onceq.errors import InDoubt, OnceqError, SendFailed, TransactionOver
+from onceq.model.branches import NUMBER_BYTES
 from onceq.model.identity import TransactionId
 from onceq.model.requests import Begin, Commit, DecisionDone, Enlist, LeaveDecision
-from onceq.model.xid import NUMBER_BYTES
 from onceq.partners import procedures
 from onceq.partners.procedures import Step, Steps, What
 from proof.sim.apps import deciders

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, Protocol
 
 from onceq.errors import LinkLost, OnceqError, PartnerLost, RolledBack, UnknownBranch
-from onceq.model.branch import Decision, Leave, Vote
+from onceq.model.branches import Decision, Leave, Vote, Xid
 from onceq.model.identity import guid_text
 from onceq.model.requests import (
     AskDecision,
@@ -23,7 +23,6 @@ from onceq.model.requests import (
     RollbackBranch,
     StartBranch,
 )
-from onceq.model.xid import Xid
 from onceq.partners.recovery import Recovery
 from proof.sim.apps.apps import Lost
 from proof.sim.apps.clients import Client, Link, Talk

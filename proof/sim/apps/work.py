@@ -10,7 +10,7 @@ from collections.abc import Generator
 from typing import Any
 
 from onceq.errors import OnceqError, RolledBack, SendFailed
-from onceq.model.branch import Vote
+from onceq.model.branches import Vote
 from onceq.model.identity import TransactionId
 from onceq.model.message import Properties
 from onceq.model.requests import Abort, AskOutcome, Commit, Receive, Send, SendItem

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from onceq.model.time import SECOND_US, Now
+from onceq.model.marks import SECOND_US, Now
 
 EPOCH_US = 1_790_000_000 * SECOND_US
 """Wall time at which every world begins."""

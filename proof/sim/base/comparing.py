@@ -18,16 +18,14 @@ from enum import Enum
 from functools import cache
 from typing import Any, Final, cast
 
-from onceq.core.state.audit_trail import Trail
+from onceq.core.state.audit_trail import ReportRequests, Trail
 from onceq.core.state.in_doubt_table import OfStream
-from onceq.core.state.log_space import Space
-from onceq.core.state.message_times import DueTimes
+from onceq.core.state.log_space import DueTimes, Space
 from onceq.core.state.outgoing_queues import EarlierStreams, OutgoingQueue
 from onceq.core.state.peer_table import Progress
 from onceq.core.state.position_block import PositionBlock
 from onceq.core.state.positions import Positions
 from onceq.core.state.queues import Queue
-from onceq.core.state.report_requests import ReportRequests
 from onceq.core.state.state import State
 from onceq.model.policy import Policy
 

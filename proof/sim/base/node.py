@@ -17,10 +17,10 @@ from typing import Protocol, TypeVar
 from onceq.core.manager import Manager
 from onceq.directory import Directory
 from onceq.errors import NoSpace, StorageFailure, SyncFailed
-from onceq.model.manager_identity import Identity
+from onceq.model.identity import Identity
 from onceq.model.settings import Settings
+from onceq.service.committer import History
 from onceq.service.engine import Engine
-from onceq.service.history import History
 from onceq.store.log import LogStore
 from onceq.testing.disk import SimFiles
 from proof.sim.base import marks

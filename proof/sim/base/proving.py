@@ -1,9 +1,9 @@
 """What the computers of a simulated world show each other, and who they are by that.
 
 In some worlds every queue manager has an identity. What it makes of the other end of a connection
-is the product's own: the judges of certificates and of addresses of ``service/doors.py``, which see
-what a transport would show them. Bytes of TLS there are none: here the certificates are those that
-a handshake has checked.
+is the product's own: the judges of certificates and of addresses of
+``service/peer_transports.py``, which see what a transport would show them. Bytes of TLS there are
+none: here the certificates are those that a handshake has checked.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any, Final, Protocol
 from onceq.core.inputs.inputs import TellDoors
 from onceq.model.identification import House, Identification, by_address
 from onceq.model.identity import guid_text
-from onceq.service.doors import Doors
+from onceq.service.peer_transports import Doors
 from onceq.tls.contexts import PEERS
 from onceq.tls.identity import urn_of
-from onceq.tls.removed import Removal
+from onceq.tls.members import Removal
 
 AUTHORITY: Final = b"the authority of this world"
 NO_CERTIFICATE: Final = "it speaks TLS, and shows no certificate"

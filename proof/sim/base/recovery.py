@@ -18,7 +18,7 @@ from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.snapshot import replay, restore, snapshot
 from onceq.core.state.state import State
-from onceq.model.manager_identity import Identity
+from onceq.model.identity import Identity
 from onceq.store.log import LogStore
 from onceq.testing.disk import SimFiles
 from proof.sim.base import marks

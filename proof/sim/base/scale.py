@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from onceq.core.ending.portions import ENDED_AT_ONCE, QUEUES_AT_ONCE
+from onceq.core.ending.ending import ENDED_AT_ONCE, QUEUES_AT_ONCE
 from onceq.core.state.position_block import CHUNK_SHIFT
 from onceq.core.step import early_runs
-from onceq.core.transfer.untold import STREAMS_AT_ONCE
+from onceq.core.transfer.pending_outcomes import STREAMS_AT_ONCE
 from onceq.model import limits
 from onceq.model.log import LARGE_BLOCK_BYTES, LARGE_RECORD_BYTES
 from proof.sim.base import marks

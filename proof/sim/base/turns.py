@@ -15,8 +15,7 @@ from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import TRANSACTIONAL_LANE
 from onceq.core.step.step import Step
-from onceq.core.transfer.outgoing_queue import last_allowed
-from onceq.core.transfer.outgoing_states import held
+from onceq.core.transfer.outgoing_queue import held, last_allowed
 
 
 def without_turn(manager: Manager) -> str:

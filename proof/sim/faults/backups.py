@@ -18,14 +18,12 @@ from onceq.model.identity import guid_text
 from onceq.model.requests import Grip, HoldLog
 from onceq.model.run import Buffer
 from onceq.model.views.managers import BackupHold
+from onceq.service.data_directory import record
 from onceq.service.engine import Engine
-from onceq.service.restoring import record
-from onceq.store.backup import Backup, verify_store
+from onceq.store.backup import Backup, Target, verify_store
+from onceq.store.identification import read_manifest
 from onceq.store.log import LogStore
-from onceq.store.manifest import read_manifest
-from onceq.store.restoring import Target
-from onceq.testing.disk import SimFiles
-from onceq.testing.power import Plan
+from onceq.testing.disk import Plan, SimFiles
 from proof.sim.base import marks
 from proof.sim.base.node import Node
 from proof.sim.base.options import MS, SECOND

@@ -20,8 +20,7 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from onceq.testing.disk import SimFiles
-from onceq.testing.power import Plan
+from onceq.testing.disk import Plan, SimFiles
 from proof.sim.apps.apps import App
 from proof.sim.apps.operators import Operators
 from proof.sim.apps.workload import Workload

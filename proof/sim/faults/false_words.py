@@ -13,7 +13,7 @@ from typing import Final
 from onceq.core.state.queue_tables import title_of
 from onceq.model.classes import MessageClass
 from onceq.model.limits import KNOWN_AFTER_S
-from onceq.packet.settle import STALE
+from onceq.packet.acks import STALE
 from proof.sim.base import marks
 from proof.sim.base.node import Node
 from proof.sim.faults import lies

@@ -12,20 +12,20 @@ from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties
 from onceq.model.run import Run
-from onceq.packet.acks import final_ack, order_ack
-from onceq.packet.address import DIRECT, NOWHERE, ON_DESTINATION, Address
-from onceq.packet.encode import encode_run
-from onceq.packet.settle import (
+from onceq.packet.acks import (
     Inquiry,
     Memory,
     TurnedAway,
     TwoLives,
+    final_ack,
     inquiry,
+    order_ack,
     settlement,
     turned_away,
     two_lives,
 )
-from onceq.packet.templates import template
+from onceq.packet.address import DIRECT, NOWHERE, ON_DESTINATION, Address
+from onceq.packet.encode import encode_run, template
 
 MESSAGE = 0x4000_0000
 """Message numbers of what is made here begin at this."""

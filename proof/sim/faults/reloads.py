@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from onceq.errors import OnceqError
 from onceq.model.requests import Steer, SteerOutgoing
 from onceq.service.config import Configuration
-from onceq.service.doors import Doors
 from onceq.service.engine import Engine
+from onceq.service.peer_transports import Doors
 from onceq.service.reloading import reloading
 from proof.sim.base import marks
 from proof.sim.base.kernel import Kernel

@@ -13,8 +13,8 @@ import struct
 from collections.abc import Callable
 
 from onceq.model.limits import DUPLICATE_AGE_S_MAX
+from onceq.model.marks import NEVER_S
 from onceq.model.message import Delivery
-from onceq.model.time import NEVER_S
 from proof.sim.base import marks
 from proof.sim.base.kernel import Kernel
 from proof.sim.base.node import Node

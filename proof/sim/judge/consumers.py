@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from onceq.errors import OnceqError
-from onceq.model.branch import Vote
+from onceq.model.branches import ONCEQ_FORMAT, Vote
 from onceq.model.requests import (
     Abort,
     Begin,
@@ -37,7 +37,6 @@ from onceq.model.requests import (
     StartBranch,
 )
 from onceq.model.views.queues import ConsumerView
-from onceq.model.xid import ONCEQ_FORMAT
 from onceq.packet.batch import Batch
 from proof.sim.base import marks
 from proof.sim.base.kernel import Kernel

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from onceq.model.classes import REFUSALS, MessageClass, class_name
 from onceq.model.limits import DOUBTS_MAX
+from onceq.model.marks import NEVER_S
 from onceq.model.message import Delivery, Journal
-from onceq.model.time import NEVER_S
 from proof.sim.base import marks
 from proof.sim.base.kernel import Kernel
 from proof.sim.judge.books import OWN, Books, Copy, Message, Place, Status

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onceq.core.inputs.jobs import JobBatch
+from onceq.core.inputs.inputs import JobBatch
 from onceq.core.state.job_table import Work
-from onceq.model.views.work import JobView
+from onceq.model.views.looks import JobView
 from proof.sim.base import marks
 from proof.sim.base.kernel import Kernel
 from proof.sim.base.node import Node

@@ -7,7 +7,7 @@ copies ask.
 from __future__ import annotations
 
 from onceq.model.classes import class_name
-from onceq.model.time import NEVER_S
+from onceq.model.marks import NEVER_S
 from proof.sim.base.kernel import Kernel
 from proof.sim.base.node import Node
 from proof.sim.base.options import HOUR

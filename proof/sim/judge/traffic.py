@@ -17,9 +17,8 @@ from typing import NoReturn
 from onceq.core.manager import Manager
 from onceq.model.classes import FORGOTTEN_THERE, REFUSALS, TOLD_ALREADY, MessageClass
 from onceq.model.run import Buffer
-from onceq.packet.acks import parse_final_ack
+from onceq.packet.acks import parse_final_ack, parse_settling
 from onceq.packet.decode import decode
-from onceq.packet.settle import parse_settling
 from proof.sim.base import marks
 from proof.sim.base.kernel import Kernel
 from proof.sim.base.network import End

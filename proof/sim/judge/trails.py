@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from onceq.core.management.trail import acts, end
 from onceq.core.manager import Manager
+from onceq.model.audit_trail import TrailCheck
 from onceq.model.identity import guid_text
-from onceq.model.trail_check import TrailCheck
 from onceq.model.views.managers import ActView
 from proof.sim.base import marks
 from proof.sim.base.kernel import Kernel

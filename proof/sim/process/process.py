@@ -27,7 +27,7 @@ import sys
 from typing import Any
 
 from onceq.errors import OnceqError, SyncFailed
-from onceq.model.time import Now
+from onceq.model.marks import Now
 from onceq.service import config, logs
 from onceq.service.clock import SystemClock
 from onceq.service.daemon import Daemon, run

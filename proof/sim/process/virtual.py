@@ -13,8 +13,8 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from onceq.model.marks import Now
 from onceq.model.run import Buffer
-from onceq.model.time import Now
 from onceq.testing import points as at
 from onceq.testing.points import Points
 

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Final
 import onceq
 from onceq.embedded import data_directory
 from onceq.errors import OnceqError
-from onceq.store import manifest
+from onceq.store import identification
 from onceq.store.identification import MANIFEST, SIGNATURE
 from onceq.tls import folder
 from onceq.tls.signing import Signer
@@ -144,7 +144,7 @@ class BackupWriter(Rogue):
     def _reseal(self, values: dict[str, Any]) -> None:
         """Write a manifest whose checksum is right."""
         kept = {key: value for key, value in values.items() if key != "checksum"}
-        kept["checksum"] = manifest._checksum(kept)
+        kept["checksum"] = identification._checksum(kept)
         (self._backup / MANIFEST).write_text(json.dumps(kept))
 
     def _said(self, key: str, value: object) -> None:

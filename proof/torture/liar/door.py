@@ -19,9 +19,8 @@ from onceq.model.identification import Identification, Proof
 from onceq.model.identity import NO_GUID
 from onceq.model.run import Buffer
 from onceq.service import engine
-from onceq.service.links import Connection
 from onceq.service.main import main
-from onceq.service.sessions import Sessions
+from onceq.service.sessions import Connection, Sessions
 from onceq.wire.mqqb.session import Session
 
 FILE = "parser-door"

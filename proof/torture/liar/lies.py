@@ -21,7 +21,7 @@ from onceq.model.http import HttpNames
 from onceq.model.identity import guid_text
 from onceq.model.settings import Settings
 from onceq.wire.mqqb.session import Session
-from onceq.wire.srmp import envelope, mime
+from onceq.wire.srmp import convert, envelope
 from onceq.wire.srmp.convert import post_of
 from proof.sim.faults import lies
 from proof.torture.liar.honest import Honest, now_s
@@ -131,7 +131,9 @@ class Liar(threading.Thread):
         back = f"http://127.0.0.1:1/receipts-{self.rng.randrange(1 << 30)}"
         url = f"{self.honest.scheme}://{host}/{lie.path}"
         post = post_of(lie.packet, url, lie.claims, HttpNames(frozenset(), back))
-        kind, entity = mime.write(envelope.write(post.envelope), post.body, guid_text(lie.claims))
+        kind, entity = convert.write(
+            envelope.write(post.envelope), post.body, guid_text(lie.claims)
+        )
         head = (
             f"POST /{lie.path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: {kind}\r\n"
             'SOAPAction: "MSMQMessage"\r\n'

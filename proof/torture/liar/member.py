@@ -21,9 +21,9 @@ from cryptography import x509
 from onceq.embedded import data_directory, trusting
 from onceq.errors import AccessDenied, ManagerAway
 from onceq.model.identity import guid_bytes, guid_text
-from onceq.tls import authority, folder, joining, removed
+from onceq.tls import authority, folder, joining, members
 from onceq.tls.contexts import Files, client_context, server_context
-from onceq.tls.invites import Code
+from onceq.tls.invitations import Code
 from proof.sim.faults import lies
 from proof.torture.liar.honest import CLOSED, SEALED, SECRET, SECRETS, connected, now_s
 from proof.torture.liar.lies import ENDS
@@ -90,7 +90,7 @@ class Member(Rogue):
                 raise Believed("OUTCAST was removed, and its session goes on") from None
             except OSError:
                 pass
-        told = self.honest.nodes["BETA"].path / folder.FOLDER / removed.TOLD
+        told = self.honest.nodes["BETA"].path / folder.FOLDER / members.TOLD
         until = time.monotonic() + KNOWN_S_MAX
         while not (told.exists() and guid_text(self._outcast.guid) in told.read_text()):
             if time.monotonic() > until:

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from onceq.model.http import HttpNames
 from onceq.model.identity import guid_text
-from onceq.wire.srmp import envelope, mime
+from onceq.wire.srmp import convert, envelope
 from onceq.wire.srmp.convert import post_of
 from proof.sim.faults import lies
 from proof.torture.liar.honest import (
@@ -190,7 +190,7 @@ class PlainHost(Rogue):
     def _posted(self, to: str, path: str, packet: bytes) -> int:
         names = HttpNames(frozenset(), "http://127.0.0.1:1/receipts")
         post = post_of(packet, self._url(to, path), HOST_GUID, names)
-        kind, entity = mime.write(envelope.write(post.envelope), post.body, guid_text(HOST_GUID))
+        kind, entity = convert.write(envelope.write(post.envelope), post.body, guid_text(HOST_GUID))
         return self._post(to, path, kind, entity)
 
     def _receipts(self) -> bool:

@@ -14,7 +14,7 @@ import onceq
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import AccessDenied, InsufficientResources, OnceqError
 from onceq.model import requests
-from onceq.model.xid import Xid, group_xid
+from onceq.model.branches import Xid, group_xid
 from onceq.wire.app import frames
 from onceq.wire.app.codec import written
 from proof.torture.liar.honest import FIRST, KNOWN, SEALED

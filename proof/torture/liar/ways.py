@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from onceq.model.time import DAY_S
+from onceq.model.marks import DAY_S
 from onceq.tls import authority, folder
 from onceq.tls.contexts import APPLICATIONS, Files, client_context, server_context
 

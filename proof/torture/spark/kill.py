@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Protocol
 
 import onceq
-from onceq.client.pause import pause
+from onceq.client.stopping import pause
 from onceq.embedded import data_directory
 from proof.nodes import Node, free_port
 from proof.torture.command import command

@@ -29,7 +29,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import onceq
-from onceq.client.pause import pause
+from onceq.client.stopping import pause
 from proof.nodes import Node, free_port
 from proof.torture.kill import SETTINGS, Driver
 from proof.torture.kill_judge import Outcome

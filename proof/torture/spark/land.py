@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO
 
 import onceq
-from onceq.client.pause import pause
+from onceq.client.stopping import pause
 from onceq.spark.land.plan import TABLES, Plan
 from onceq.spark.runtime import QUICK
 from proof.nodes import Node, free_port

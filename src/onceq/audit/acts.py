@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from onceq.audit.files import Coverage, told_if_damaged
 from onceq.audit.numbering import Told
 from onceq.history.columns import ACT, ACT_COLUMNS, Span, span_of
-from onceq.model.spelling import local
+from onceq.model.names import local
 
 LAST_MAX: Final = 50
 """Acts that are shown one by one, and as many that were refused; all of them are counted."""

@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from onceq.audit import acts, events, files, judge, measure, story, tables, waiting
+from onceq.audit import acts, files, measure, story, waiting
+from onceq.audit import rules as judge
 from onceq.audit.engine import (
     COUNTING,
     FOLLOWING,
@@ -112,7 +113,7 @@ def run(folders: Sequence[str], wish: Wish, say: Say) -> dict[str, Any]:
         kept = stack.enter_context(proof.held(wish.proof)) if wish.proof else None
         if kept is None:
             engine, fresh = stack.enter_context(duck.in_memory()), None
-            new = events.files_of(histories)
+            new = files.files_of(histories)
         else:
             engine, fresh = kept.engine, proof.join(histories, kept)
             new = kept.files(fresh)
@@ -129,7 +130,7 @@ def run(folders: Sequence[str], wish: Wish, say: Say) -> dict[str, Any]:
 
 
 def tell_reading(
-    new: Sequence[events.HistoryFile], histories: Sequence[files.Coverage], begin: Begin
+    new: Sequence[files.HistoryFile], histories: Sequence[files.Coverage], begin: Begin
 ) -> None:
     """Begin the stage in which files are read."""
     size = sum(os.path.getsize(one.path) for one in new) / (1 << 20)
@@ -217,7 +218,7 @@ def _write(
     if wish.to:
         begin(f"writing tables into {wish.to}")
         with told_if_lost(wish.to, said):
-            tables.write(engine, wish.to, rules, moved)
+            measure.write(engine, wish.to, rules, moved)
         said["written"].append(wish.to)
     if wish.html:
         from onceq.audit.report import page

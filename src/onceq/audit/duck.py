@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from onceq.audit.events import KINDS, HistoryFile, read
+from onceq.audit.files import KINDS, HistoryFile, read
 from onceq.errors import ConfigurationError
 from onceq.history.columns import EVENTS
 

@@ -14,10 +14,9 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from onceq.audit.events import NOBODY
-from onceq.audit.files import Coverage
+from onceq.audit.files import NOBODY, Coverage
 from onceq.model.classes import REFUSALS
-from onceq.model.spelling import local
+from onceq.model.names import local
 
 SLACK_US: Final = 300 * 1_000_000
 """Clocks of two managers may differ by so much."""

@@ -25,7 +25,7 @@ from onceq.audit.rules import Rule
 from onceq.errors import ConfigurationError
 from onceq.model.identity import GUID_BYTES, guid_text
 from onceq.model.limits import AUDIT_ROWS_MAX
-from onceq.model.spelling import local
+from onceq.model.names import local
 from onceq.model.wording import plural
 
 IDENTIFIED: Final = ("queueManager", "queue", "lookupId", "messageId")

@@ -21,13 +21,12 @@ from typing import Any, Final
 import duckdb
 
 from onceq.audit.duck import DuckEngine, opened
-from onceq.audit.events import HistoryFile, numbered
-from onceq.audit.files import Coverage, Started
+from onceq.audit.files import Coverage, HistoryFile, Started, numbered
 from onceq.audit.numbering import Numbering, Told
 from onceq.errors import ConfigurationError, StorageFailure
 from onceq.history.columns import span_of
-from onceq.store.checksum import crc32
 from onceq.store.files import RealFiles, hold
+from onceq.store.framing import crc32
 
 FORMAT: Final = 4
 """Formats 1 to 3 were other files: ``FORMER``."""

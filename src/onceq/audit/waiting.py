@@ -1,7 +1,7 @@
 """Whether as many messages wait in a queue as the history of its manager says.
 
 A living queue manager is asked before its history is read: it answers with counts, and with the
-place of its log at which they are true (``core/management/waiting_views.py``). The history is
+place of its log at which they are true (``core/management/work_views.py``). The history is
 counted up to exactly that place: what had come in and had not gone. A difference is a message that
 is in a queue, or is gone from it, without a record.
 

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 
 from onceq.cli import out
 from onceq.cli.common import Argument, Exit, Json, Option, asking, dumped
-from onceq.cli.interrupt import Interruptible
 from onceq.cli.spark_loading import INTERRUPTED, Missing
-from onceq.client.pause import pause
+from onceq.cli.terminal import Interruptible
+from onceq.client.stopping import pause
 from onceq.hidden import show_hidden
 from onceq.model.wording import plural
 

@@ -60,8 +60,8 @@ def console(
     in at a provider, and may do what the token of their group may. Ctrl-C ends it.
     """
     try:
+        from onceq.console.app import Console
         from onceq.console.people import read
-        from onceq.console.serving import Console
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"the console needs {error.name}: pip install 'onceq[console]'"

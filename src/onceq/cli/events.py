@@ -13,13 +13,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from onceq.cli import out
-from onceq.cli.common import Json, Option, Where, as_json, asking, where
-from onceq.client.pause import pause
-from onceq.errors import ServiceNotAvailable, UsageError
+from onceq.cli.common import Json, Option, Where, as_json, asking, dumped, where
+from onceq.client.stopping import pause
+from onceq.errors import ServiceNotAvailable, TrailBroken, UsageError
 from onceq.hidden import show_hidden
+from onceq.model.audit_trail import TrailCheck
+from onceq.model.settings import TRAIL_FOLDER
 
 if TYPE_CHECKING:
     from onceq.model.views.managers import ActView
+
+
+# ---- events --------------------------------------------------------------------------------------
+
 
 POLL_S: Final = 1.0
 """Between two looks for what is new."""
@@ -168,3 +174,77 @@ def _parts(row: Row) -> Iterator[str]:
         yield f"number {row['number']}"
     if row.get("className"):
         yield str(row["className"])
+
+
+# ---- trails --------------------------------------------------------------------------------------
+#
+# `onceq trail`: who did what, and whether the trail is whole.
+
+
+def verify(
+    peer: Annotated[
+        list[str] | None,
+        Option(
+            "--peer",
+            metavar="WHERE",
+            help="Another queue manager, as for -q: what it holds of "
+            "this trail is compared. May be given several times.",
+        ),
+    ] = None,
+    files: Annotated[
+        str,
+        Option(
+            "--files",
+            metavar="FOLDER",
+            help="The files of the trail [else the folder 'trail' of "
+            "the data directory, where -q names one].",
+            show_default=False,
+        ),
+    ] = "",
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """Say whether acts of administration were removed, changed or put in.
+
+    The chain of digests is followed through the store and the files of the trail, and compared with
+    what other queue managers hold of it. The exit status is 1 if something is wrong.
+    """
+    check = TrailCheck()
+    with asking(qm) as connection:
+        # First the end: what is done meanwhile is behind it.
+        end = connection.trail_end()
+        acts = [act for act in connection.trail() if act.number <= end.number]
+    check.store(end, acts)
+    place = where(qm)
+    folder = files or (os.path.join(place, TRAIL_FOLDER) if os.path.isdir(place) else "")
+    check.files(_contents(folder))
+    for other in peer or []:
+        with asking(other) as connection:
+            held = connection.trail_end()
+        check.heads([head for head in held.heads if head.peer == end.id], other)
+    report = check.report
+    if not dumped(report, json):
+        out.facts(
+            [
+                ("acts", f"{report.acts} compared, the last one is {end.number}"),
+                ("digests of others", report.heads),
+                ("result", "not whole" if report.wrong else "whole"),
+            ]
+        )
+        for note in report.notes:
+            out.line(f"note: {note}")
+        for wrong in report.wrong:
+            out.line(f"wrong: {wrong}")
+    if report.wrong:
+        raise TrailBroken(f"{report.wrong[0]}: onceq trail verify names every place")
+
+
+def _contents(folder: str) -> list[tuple[str, bytes]]:
+    """The files of a trail, in order."""
+    names = sorted(os.listdir(folder)) if folder and os.path.isdir(folder) else []
+    found = []
+    for name in names:
+        if name.startswith("acts-") and name.endswith(".jsonl"):
+            with open(os.path.join(folder, name), "rb") as file:
+                found.append((name, file.read()))
+    return found

@@ -33,7 +33,7 @@ from onceq.model.wording import plural
 
 if TYPE_CHECKING:
     from onceq.client.threads.manager import QueueManager
-    from onceq.model.views.work import JobView
+    from onceq.model.views.looks import JobView
 
 TELL_S: Final = 1.0
 """How far a job is, is told so often."""
@@ -199,7 +199,7 @@ def told(
 
 def no_job(action: str) -> JobView:
     """In place of a job where there is nothing to do, and none was started."""
-    from onceq.model.views.work import JobView
+    from onceq.model.views.looks import JobView
 
     return JobView(action=action, state="done")
 

@@ -49,12 +49,12 @@ from onceq.model.letters import (
     Filter,
     Letter,
     filter_of,
+    in_words,
 )
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
-from onceq.model.message_words import in_words
+from onceq.model.marks import NEVER_S
 from onceq.model.record import field, names
 from onceq.model.record import names as field_names
-from onceq.model.time import NEVER_S
 from onceq.model.wording import duration, plural
 
 if TYPE_CHECKING:

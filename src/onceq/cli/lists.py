@@ -15,6 +15,7 @@ from onceq.cli import out
 from onceq.cli.common import Argument, Json, Option, Where, as_json, asking, dumped
 from onceq.errors import InvalidParameter
 from onceq.model.record import Record
+from onceq.model.views.looks import BranchView, DecisionView, GroupView, JobView
 from onceq.model.views.managers import (
     ActView,
     DamageView,
@@ -34,7 +35,6 @@ from onceq.model.views.queues import (
     StreamView,
 )
 from onceq.model.views.view import Column, Page, View, columns
-from onceq.model.views.work import BranchView, DecisionView, GroupView, JobView
 from onceq.model.wording import plural
 
 if TYPE_CHECKING:
@@ -151,14 +151,14 @@ def _field(name: str) -> Cell:
 
 def _notes_of_queue(view: QueueView) -> str:
     """What an operator should know of the queue."""
-    from onceq.client.notes import notes_of_queue
+    from onceq.client.attention import notes_of_queue
 
     return "; ".join(notes_of_queue(view))
 
 
 def _notes_of_outgoing(view: OutgoingView) -> str:
     """What an operator should know of the outgoing queue."""
-    from onceq.client.notes import notes_of_outgoing
+    from onceq.client.attention import notes_of_outgoing
 
     return out.sentence("; ".join(notes_of_outgoing(view)))
 
@@ -177,9 +177,9 @@ def ended_as(reason: int) -> str:
 
 
 def _groups(qm: Looking) -> Sequence[GroupView]:
-    from onceq.client.plans import batch_commit
+    from onceq.client.plans import branches
 
-    return qm._run(batch_commit.applications(qm._state))
+    return qm._run(branches.applications(qm._state))
 
 
 LISTS: Final[Mapping[str, Listing[Any]]] = {

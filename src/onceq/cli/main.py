@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from onceq.cli.common import TOP, Exit, Json, TokenFile, Where
 from onceq.cli.out import failure, line
-from onceq.cli.standard import forget_output, open_streams
+from onceq.cli.terminal import forget_output, open_streams
 from onceq.errors import InDoubt, LinkLost, OnceqError, OutputLost
 from onceq.version import __version__
 

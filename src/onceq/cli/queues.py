@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from onceq.cli import out
+from onceq.cli.arguments import proposed
 from onceq.cli.common import (
     Argument,
     DryRun,
@@ -20,7 +21,6 @@ from onceq.cli.common import (
     manager,
 )
 from onceq.cli.lists import LISTS
-from onceq.cli.names import proposed
 from onceq.client.why import why
 from onceq.errors import (
     AccessDenied,

@@ -18,10 +18,10 @@ from datetime import datetime, timedelta
 from json import dumps
 from typing import TYPE_CHECKING, Any, Final
 
-from onceq.cli import options, out
+from onceq.cli import arguments, out
+from onceq.cli.arguments import check_dollar, meant
 from onceq.cli.common import Exit, Json, Where, as_json, manager
-from onceq.cli.interrupt import Interruptible, in_doubt
-from onceq.cli.names import check_dollar, meant
+from onceq.cli.terminal import Interruptible, in_doubt
 from onceq.errors import (
     BodyTooLarge,
     ConfigurationError,
@@ -31,8 +31,8 @@ from onceq.errors import (
     OnceqError,
     ServiceNotAvailable,
 )
+from onceq.model.identity import read_number
 from onceq.model.limits import PACKET_BYTES_MAX
-from onceq.model.numbers import read_number
 from onceq.model.wording import plural
 
 if TYPE_CHECKING:
@@ -257,9 +257,9 @@ def _level(text: str) -> int | None:
     """The bits of an acknowledgment level by names."""
     level = 0
     for name in filter(None, text.split(",")):
-        bits = options.ACKNOWLEDGE.get(name.strip().casefold().replace("_", "-"))
+        bits = arguments.ACKNOWLEDGE.get(name.strip().casefold().replace("_", "-"))
         if bits is None:
-            known = ", ".join(options.ACKNOWLEDGE)
+            known = ", ".join(arguments.ACKNOWLEDGE)
             raise IllegalPropertyValue(f"--acknowledge {name!r}: there are {known}")
         level |= bits
     return level or None
@@ -287,32 +287,32 @@ def _mode(
 
 
 def send(
-    destination: options.Target,
-    texts: options.Texts = None,
-    file: options.File = None,
-    nul: options.NulInput = False,
-    batch: options.SendBatch = 1000,
-    transactional: options.Transactional = False,
-    recoverable: options.Recoverable = False,
-    express: options.Express = False,
-    label: options.Label = "",
-    priority: options.Priority = None,
-    app_specific: options.AppSpecific = None,
-    correlation_id: options.CorrelationId = "",
-    response_queue: options.ResponseQueue = "",
-    admin_queue: options.AdminQueue = "",
-    time_to_reach_queue: options.TimeToReachQueue = None,
-    time_to_be_received: options.TimeToBeReceived = None,
-    delay: options.Delay = "",
-    at: options.At = "",
-    dead_letter: options.DeadLetter = False,
-    dead_letter_queue: options.DeadLetterQueue = "",
-    journal: options.Journaled = False,
-    acknowledge: options.AcknowledgeLevel = "",
-    trace: options.Trace = False,
-    traceparent: options.TraceParent = "",
-    json_body: options.JsonBodies = False,
-    track: options.Track = False,
+    destination: arguments.Target,
+    texts: arguments.Texts = None,
+    file: arguments.File = None,
+    nul: arguments.NulInput = False,
+    batch: arguments.SendBatch = 1000,
+    transactional: arguments.Transactional = False,
+    recoverable: arguments.Recoverable = False,
+    express: arguments.Express = False,
+    label: arguments.Label = "",
+    priority: arguments.Priority = None,
+    app_specific: arguments.AppSpecific = None,
+    correlation_id: arguments.CorrelationId = "",
+    response_queue: arguments.ResponseQueue = "",
+    admin_queue: arguments.AdminQueue = "",
+    time_to_reach_queue: arguments.TimeToReachQueue = None,
+    time_to_be_received: arguments.TimeToBeReceived = None,
+    delay: arguments.Delay = "",
+    at: arguments.At = "",
+    dead_letter: arguments.DeadLetter = False,
+    dead_letter_queue: arguments.DeadLetterQueue = "",
+    journal: arguments.Journaled = False,
+    acknowledge: arguments.AcknowledgeLevel = "",
+    trace: arguments.Trace = False,
+    traceparent: arguments.TraceParent = "",
+    json_body: arguments.JsonBodies = False,
+    track: arguments.Track = False,
     qm: Where = None,
     json: Json = False,
 ) -> None:
@@ -324,11 +324,11 @@ def send(
     """
     from onceq.client.plans.tracking import wishes
     from onceq.model.json_body import BODY_TYPE
-    from onceq.model.traced import trailer
+    from onceq.model.marks import trace_trailer
 
     due = _due(delay, at)
     if traceparent:
-        trailer(traceparent)  # one that is none is refused before anything is read
+        trace_trailer(traceparent)  # one that is none is refused before anything is read
     check_dollar(destination)
     with manager(qm, name=destination) as connection:
         destination = meant(connection, destination)

@@ -22,7 +22,7 @@ from onceq.cli.common import (
     where,
 )
 from onceq.client.address import is_data_directory
-from onceq.client.pause import pause
+from onceq.client.stopping import pause
 from onceq.errors import DamagedRecord, InvalidParameter, ServiceNotAvailable
 from onceq.hidden import quote_word
 from onceq.model.wording import plural

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 from onceq.cli import out
 from onceq.cli.common import Argument, Json, Option, dumped, manager
 from onceq.errors import ConfigurationError, ServiceNotAvailable, UsageError
-from onceq.model.numbers import read_number
+from onceq.model.identity import read_number
 
 if TYPE_CHECKING:
-    from onceq.embedded.results import Joined, ShownIdentity
+    from onceq.embedded.link import Joined, ShownIdentity
 
 UNITS = {"m": 60, "h": 3_600, "d": 86_400}
 RELOAD = "if this queue manager runs: onceq qm reload; else it is used from its next start on"
@@ -198,9 +198,9 @@ def rotate(
     First members are told to believe both; then the new one signs, and each gets a certificate of
     it by its next renewal; then the old one is forgotten. A step that waits for members names them.
     """
-    from onceq.embedded import rotating
+    from onceq.embedded import data_directory
 
-    found = rotating.rotate(directory, anyway=anyway)
+    found = data_directory.rotate(directory, anyway=anyway)
     holds = _reloaded(directory)
     if dumped(found, json):
         return

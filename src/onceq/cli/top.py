@@ -17,8 +17,8 @@ from onceq.cli import out
 from onceq.cli.common import Json, Option, Where, as_json, connected
 from onceq.cli.lists import read_sorted
 from onceq.cli.out import Table
-from onceq.client.notes import OFFLINE, notes_of_outgoing, notes_of_queue
-from onceq.client.pause import pause
+from onceq.client.attention import OFFLINE, notes_of_outgoing, notes_of_queue
+from onceq.client.stopping import pause
 from onceq.errors import AccessDenied, ServiceNotAvailable, UsageError
 from onceq.model.limits import PLACES_AHEAD_MIN
 from onceq.model.queue import TRACKING_QUEUE

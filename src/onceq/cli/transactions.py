@@ -34,18 +34,17 @@ from onceq.cli.common import (
 from onceq.cli.contexts import meant
 from onceq.cli.lists import LISTS
 from onceq.client.address import parse
-from onceq.client.pause import pause
+from onceq.client.stopping import pause
 from onceq.client.why import branch_advice
 from onceq.errors import InvalidParameter, OnceqError, UnknownBranch, UsageError
-from onceq.model.branch import Decision
+from onceq.model.branches import Decision, Xid, decider_of
 from onceq.model.identity import guid_bytes, guid_text
 from onceq.model.wording import duration, plural
-from onceq.model.xid import Xid, decider_of
 
 if TYPE_CHECKING:
     from onceq.client.threads.looking import Looking
     from onceq.client.threads.manager import QueueManager
-    from onceq.model.views.work import BranchView
+    from onceq.model.views.looks import BranchView
     from onceq.partners.contract import Resource
     from onceq.partners.recovery import Report
 

@@ -14,9 +14,9 @@ from onceq.errors import (
     WrongAddress,
 )
 from onceq.hidden import quote_word
-from onceq.model.data_directory import SOCKET_FILE, STORE_FILE
-from onceq.model.numbers import read_number
+from onceq.model.identity import read_number
 from onceq.model.record import Record
+from onceq.model.settings import SOCKET_FILE, STORE_FILE
 from onceq.permission import account_name, denied, there
 
 if TYPE_CHECKING:

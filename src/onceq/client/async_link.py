@@ -38,8 +38,7 @@ from onceq.model import requests
 from onceq.model.run import Buffer
 from onceq.sockets import silence
 from onceq.wire.app import frames
-from onceq.wire.app.answers import decode
-from onceq.wire.app.codec import written
+from onceq.wire.app.codec import decode, written
 from onceq.wire.app.frames import Code, failure
 
 P = ParamSpec("P")

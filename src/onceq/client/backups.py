@@ -18,9 +18,8 @@ from onceq.client.results import BackupReport, Progress
 from onceq.client.session import Session
 from onceq.errors import UnsupportedOperation
 from onceq.model import requests
-from onceq.model.data_directory import CONFIGURATION_FILE
-from onceq.model.identity import guid_text
-from onceq.model.manager_identity import Identity
+from onceq.model.identity import Identity, guid_text
+from onceq.model.settings import CONFIGURATION_FILE
 from onceq.model.views.managers import BackupHold
 from onceq.version import __version__
 

@@ -7,7 +7,7 @@ docstring, the parameters and the result of the operation; ``tasks(queues.purge)
 tasks is the same, awaited.
 
 What is more than one plan, such as a commit with partners, is a generator of calls on a face, and
-becomes a function or method by ``in_threads`` and ``in_tasks`` of ``partners/driving.py``.
+becomes a function or method by ``in_threads`` and ``in_tasks`` of ``partners/procedures.py``.
 
 The ``with`` block of a transaction makes it the current one until the block ends
 (MQ_MTS_TRANSACTION, SND-25); blocks may be nested. Threads and tasks started inside inherit what
@@ -22,7 +22,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from onceq.client.plans.plan import Plan
-from onceq.partners.driving import describe
+from onceq.partners.procedures import describe
 
 if TYPE_CHECKING:
     from onceq.client.plans.unit_of_work import Unit

@@ -20,8 +20,7 @@ from onceq.sockets.silence import watch
 from onceq.wire.app import frames
 
 if TYPE_CHECKING:
-    from onceq.client.green_socket import GreenSocket
-    from onceq.client.tls_socket import TlsSocket
+    from onceq.client.tls_socket import GreenSocket, TlsSocket
 
 READ_BYTES_MIN = 1 << 16
 HTTP_S = 1.0
@@ -88,7 +87,7 @@ def _usable(plain: socket.socket) -> Plain:
     """The socket, or what makes one of it of which ``recv`` does not wait if it is told so."""
     if type(plain).recv is _socket.socket.recv:
         return plain
-    from onceq.client.green_socket import GreenSocket
+    from onceq.client.tls_socket import GreenSocket
 
     return GreenSocket(plain)
 

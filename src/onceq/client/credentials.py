@@ -25,7 +25,7 @@ from onceq.errors import (
     UnknownVersion,
     WrongAddress,
 )
-from onceq.model.loopback import is_loopback
+from onceq.model.addresses import is_loopback
 from onceq.model.record import Record
 from onceq.model.run import Buffer
 from onceq.permission import account_name

@@ -1,7 +1,7 @@
 """Partners of a transaction: what enlists them, and how it commits and aborts together with them.
 
-Written once for threads and tasks, as generators of calls (``partners/driving.py``). Which partner
-is asked what, and when it is decided, is in ``partners/procedures.py``.
+Written once for threads and tasks, as generators of calls (``partners/procedures.py``). Which
+partner is asked what, and when it is decided, is in ``partners/procedures.py``.
 
 Upholds: I21.
 """
@@ -13,24 +13,25 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from onceq.client.plans.last_agent import ByRow, rows
+from onceq.client.plans.branches import ByRow, Deciding, rows
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.plans.xa import Deciding
 from onceq.client.results import MessageIds
 from onceq.errors import CallInCall, EnlistRefused, InDoubt, OnceqError, RolledBack
-from onceq.model.branch import Vote
+from onceq.model.branches import Vote, Xid
 from onceq.model.requests.request import kept_failure
-from onceq.model.xid import Xid
 from onceq.partners.contract import AnyPartner, LastAgent, is_last_agent
-from onceq.partners.driving import Call, Calls, call, translated
 from onceq.partners.procedures import (
+    Call,
+    Calls,
     Made,
     Step,
     Steps,
     What,
+    call,
     committing,
     committing_by_row,
+    translated,
     undoing,
 )
 from onceq.partners.recovery import look_before_work

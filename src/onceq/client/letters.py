@@ -4,7 +4,7 @@ To find them a client reads their queues, page by page. To send them home and to
 jobs of the queue manager (``plans/queues``): if something crashes in between, each letter is in
 exactly one place.
 
-Written once for threads and tasks, as generators of calls (``partners/driving.py``);
+Written once for threads and tasks, as generators of calls (``partners/procedures.py``);
 ``threads/letters`` and ``tasks/letters`` are the faces.
 """
 
@@ -22,10 +22,10 @@ from onceq.model.identity import guid_bytes
 from onceq.model.jobs import JobAction
 from onceq.model.letters import Filter, Letter
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
+from onceq.model.views.looks import JobView
 from onceq.model.views.queues import QueueView
-from onceq.model.views.work import JobView
 from onceq.packet.batch import Batch
-from onceq.partners.driving import Calls, call
+from onceq.partners.procedures import Calls, call
 
 PAGE: Final = 256
 """Messages that are read at once."""

@@ -8,7 +8,7 @@ by ``abort_count``.
 
 Where the queue manager or a database is away, ``consume`` waits, says so in the log once, and goes
 on when it is back. Loops decide with ``ConsumerLoop``. What they do with a queue manager is written
-once for threads and tasks, as generators of calls (``partners/driving.py``).
+once for threads and tasks, as generators of calls (``partners/procedures.py``).
 
 Upholds: I4 (at most one committed receive), I17 (who is lost gives everything back).
 """
@@ -24,22 +24,14 @@ from typing import Any, Final, Protocol, TypeVar
 
 from onceq.client.enlisting import AnyTransaction, leave
 from onceq.client.handlers import Breaker, check_done
-from onceq.client.loop_database import Database, Unworkable
 from onceq.client.plans import handles, queues
 from onceq.client.plans.selection import some, wait_ms
 from onceq.client.plans.sending_unit import ahead
-from onceq.client.retry import (
-    TRIES,
-    Manager,
-    Transaction,
-    Tries,
-    gone,
-    inside,
-    settle,
-)
+from onceq.client.retry import TRIES, Manager, Transaction, Tries, gone, inside, settle
 from onceq.client.stopping import log
 from onceq.errors import (
     AccessDenied,
+    EnlistRefused,
     InDoubt,
     InvalidParameter,
     MessageAlreadyReceived,
@@ -48,6 +40,7 @@ from onceq.errors import (
     NotCarriedOut,
     OnceqError,
     PartnerLost,
+    PartnerRefused,
     ReceiveTimeout,
     Retryable,
     RolledBackByTime,
@@ -57,7 +50,108 @@ from onceq.errors import (
 from onceq.model.requests.transactions import IDLE_S_MAX
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet.batch import Batch
-from onceq.partners.driving import Calls, call
+from onceq.partners.contract import is_last_agent
+from onceq.partners.procedures import Calls, call
+
+# ---- loop database -------------------------------------------------------------------------------
+#
+# The database connection of one worker of a loop.
+#
+# What the database refuses counts against no message: it is away, which is waited for, or it can
+# take part in nothing, which ends the loop.
+
+
+AWAY_KINDS: Final = frozenset(("OperationalError", "InterfaceError"))
+"""Errors of databases (PEP 249) that say nothing of what was asked: it cannot be asked now."""
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether an error of a database, or what was made of it, says no more than that it cannot be
+    asked now."""
+    of = error.__cause__ if isinstance(error, PartnerRefused) and error.__cause__ else error
+    return bool(AWAY_KINDS & {kind.__name__ for kind in type(of).__mro__})
+
+
+class Unworkable(Exception):
+    """No message can be handled; its cause says why, and ends the loop."""
+
+
+class Database:
+    """The database connection of one worker: opened when it is first needed, and after each failure
+    anew, so that nothing of what has failed is on it.
+
+    Attributes:
+        connection: What the application's function has opened; None: nothing yet.
+    """
+
+    def __init__(self, connect: Callable[[], object] | None) -> None:
+        self._connect = connect
+        self._opened = False
+        self.connection: Any = None
+
+    def ready(self, tx: Transaction) -> Calls[None]:
+        """Have a connection, where one is wanted, that can take part.
+
+        Raises:
+            EnlistRefused: It cannot.
+            PartnerLost: The database cannot be reached any more. The first time its own error
+                leaves as it is: the address may be wrong.
+        """
+        if self._connect is None or self.connection is not None:
+            return
+        try:
+            self.connection = yield self._connect
+            # What can never work is found before a message is taken.
+            yield tx._manager.partner_for(self.connection).check
+        except Exception as error:
+            if not self._opened or isinstance(error, EnlistRefused):
+                raise
+            raise PartnerLost(f"the database cannot be reached: {error}") from error
+        self._opened = True
+
+    def arguments(self, tx: Transaction) -> Calls[tuple[object, ...]]:
+        """What a handler gets besides the message: what is enlisted in its transaction.
+
+        Raises:
+            PartnerLost: The database is away.
+            Unworkable: It cannot take part, whatever the message is.
+        """
+        if self.connection is None:
+            return ()
+        try:
+            return ((yield partial(tx.enlist, self.connection)),)
+        except (ServiceNotAvailable, PartnerLost, RolledBackByTime):
+            raise
+        except Exception as error:
+            if self.broken or is_away(error):
+                raise PartnerLost(f"the database cannot take part now: {error}") from error
+            raise Unworkable from error
+
+    @property
+    def broken(self) -> bool:
+        """Whether the connection says that it is lost."""
+        raw = self._raw()
+        return bool(
+            getattr(raw, "broken", False) is True
+            or getattr(raw, "closed", False) not in (False, 0)
+            or getattr(raw, "open", True) is False
+        )
+
+    def drop(self) -> Calls[None]:
+        """Close it."""
+        raw, self.connection = self._raw(), None
+        close = getattr(raw, "close", None)
+        if callable(close):
+            with contextlib.suppress(Exception):
+                yield close
+
+    def _raw(self) -> object:
+        made = self.connection
+        return made.connection if made is not None and is_last_agent(made) else made
+
+
+# ---- loops ---------------------------------------------------------------------------------------
+
 
 TransactionT = TypeVar("TransactionT", bound=AnyTransaction)
 Wait = Callable[[float], Awaitable[bool] | bool]

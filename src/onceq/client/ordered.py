@@ -36,7 +36,7 @@ from onceq.errors import (
 from onceq.model.message import Message
 from onceq.model.record import Record
 from onceq.packet.batch import Batch
-from onceq.partners.driving import Calls, call
+from onceq.partners.procedures import Calls, call
 
 AHEAD: Final = 256
 """Messages that are looked at ahead: where one key has them all, one worker is busy."""

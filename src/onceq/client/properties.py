@@ -29,6 +29,7 @@ from onceq.errors import (
 from onceq.model.identity import MessageId
 from onceq.model.json_body import BODY_TYPE, encoded, encoded_each
 from onceq.model.limits import DELAY_S_MAX, EXTENSION_BYTES_MAX, LABEL_CHARS_MAX, PACKET_BYTES_MAX
+from onceq.model.marks import NEVER_S, trace_trailer
 from onceq.model.message import (
     CORRELATION_BYTES,
     OWN,
@@ -41,8 +42,6 @@ from onceq.model.message import (
 )
 from onceq.model.record import names
 from onceq.model.run import LENGTH_TYPE, Run, largest_of, total_of
-from onceq.model.time import NEVER_S
-from onceq.model.traced import trailer
 from onceq.packet.own import own_headers
 
 Body = bytes | bytearray | memoryview | str
@@ -357,7 +356,7 @@ def _checked(name: str, value: Any) -> Any:
     if name == "extension":
         return _extension(value)
     if name == "traceparent":
-        return trailer(value)
+        return trace_trailer(value)
     if name in _TIMES:
         value = _seconds(name, value)
     most = _RANGES[name]

@@ -19,13 +19,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
-from onceq.client.plans import last_agent, operate, xa
+from onceq.client.plans import branches, operate
 from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
 from onceq.errors import OnceqError
-from onceq.model.branch import Decision
-from onceq.model.views.work import BranchView, RowsView
-from onceq.model.xid import Xid, partner_name
+from onceq.model.branches import Decision, Xid, partner_name
+from onceq.model.views.looks import BranchView, RowsView
 from onceq.partners.contract import AnyPartner, LastAgent
 from onceq.partners.recovery import WAIT_S_MIN, Recovery
 
@@ -53,7 +52,7 @@ class ManagerDecider:
 
     def decision(self, gtrid: bytes) -> Decision:
         """See Decider."""
-        return self._manager._run(xa.decision(self._session, gtrid))
+        return self._manager._run(branches.decision(self._session, gtrid))
 
     def open_decisions(self) -> Mapping[bytes, tuple[str, ...]]:
         """See Decider."""
@@ -62,23 +61,23 @@ class ManagerDecider:
 
     def done(self, gtrid: bytes) -> None:
         """See Decider."""
-        self._manager._run(xa.done(self._session, gtrid))
+        self._manager._run(branches.done(self._session, gtrid))
 
     def promises(self) -> list[BranchView]:
         """See Decider."""
-        return self._manager._run(last_agent.promises(self._session))
+        return self._manager._run(branches.promises(self._session))
 
     def rows(self, agent: str, found: int = 0) -> RowsView:
         """See Decider."""
-        return self._manager._run(last_agent.rows(self._session, agent, found))
+        return self._manager._run(branches.rows(self._session, agent, found))
 
     def commit(self, xid: Xid) -> None:
         """See Decider."""
-        self._manager._run(xa.commit(self._session, xid))
+        self._manager._run(branches.commit_branch(self._session, xid))
 
     def rollback(self, xid: Xid) -> None:
         """See Decider."""
-        self._manager._run(xa.rollback(self._session, xid))
+        self._manager._run(branches.rollback_branch(self._session, xid))
 
 
 class ManagerResource:
@@ -91,20 +90,20 @@ class ManagerResource:
 
     def recover(self, prefix: bytes = b"") -> list[Xid]:
         """See Resource."""
-        found = self._manager._run(xa.recover(self._session))
+        found = self._manager._run(branches.recover(self._session))
         return [xid for xid in found if xid.gtrid.startswith(prefix)]
 
     def commit(self, xid: Xid) -> None:
         """See Resource."""
-        self._manager._run(xa.commit(self._session, xid))
+        self._manager._run(branches.commit_branch(self._session, xid))
 
     def rollback(self, xid: Xid) -> None:
         """See Resource."""
-        self._manager._run(xa.rollback(self._session, xid))
+        self._manager._run(branches.rollback_branch(self._session, xid))
 
     def forget(self, xid: Xid) -> None:
         """See Resource."""
-        self._manager._run(xa.forget(self._session, xid))
+        self._manager._run(branches.forget_branch(self._session, xid))
 
     def close(self) -> None:
         """See Resource. The manager belongs to somebody else."""

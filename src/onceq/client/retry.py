@@ -5,34 +5,64 @@ raised, so that it was aborted. Of a commit whose answer was lost nobody knows; 
 asked for its outcome first, and if it cannot tell, ``InDoubt`` is what the caller gets: such a
 transaction is never done again.
 
-Written once for threads and for tasks, as generators of calls (``partners/driving.py``).
+Written once for threads and for tasks, as generators of calls (``partners/procedures.py``).
 
 Upholds: I3a (a commit in doubt is not repeated blindly), I4.
 """
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, Unpack
 
 from onceq.client.binding import get_ambient, set_ambient
 from onceq.client.enlisting import AnyTransaction, leave
 from onceq.client.handlers import check_done
-from onceq.client.plans.plan import Plan
+from onceq.client.plans.plan import Plan, ask, do, look, within
+from onceq.client.plans.receive import peek
+from onceq.client.plans.selection import wait_ms
+from onceq.client.plans.send import send
+from onceq.client.plans.tracking import QUEUE, endings, found_by, remove_older, tracking_queue
 from onceq.client.plans.unit_of_work import outcome
+from onceq.client.properties import NOTHING, Body, Nothing, SendProperties, answering, json_body
 from onceq.client.session import Session
 from onceq.client.stopping import log
 from onceq.errors import (
     InDoubt,
     InvalidParameter,
+    LinkLost,
     OnceqError,
+    QueueNotFound,
+    ReceiveTimeout,
+    ReplyTimeout,
+    RequestFailed,
     Retryable,
     ServiceNotAvailable,
     TransactionLost,
 )
+from onceq.model import requests
+from onceq.model.identity import MessageId
+from onceq.model.letters import ENDS
+from onceq.model.limits import (
+    RECEIVE_BYTES,
+    RECEIVE_MESSAGES_MAX,
+    REPLIES_AGE_S,
+    REPLIES_QUOTA_KB,
+    REPLIES_TIDY_S,
+    REQUEST_GRACE_S,
+)
+from onceq.model.message import Acknowledge, Message
+from onceq.model.names import Kind, elements_of
+from onceq.model.requests import PickBy
+from onceq.model.views import looks
 from onceq.packet.batch import Batch
-from onceq.partners.driving import Calls, call
+from onceq.partners.procedures import Calls, call
+
+# ---- retry ---------------------------------------------------------------------------------------
+
 
 T = TypeVar("T")
 
@@ -199,3 +229,201 @@ def _once(
     except InDoubt as doubt:
         yield from settle(qm, tx, doubt, ask_again)
     return result
+
+
+# ---- requesting ----------------------------------------------------------------------------------
+#
+# Request and reply: a message, and the one that answers it.
+#
+# A request names the queue for its reply (PROPID_M_RESP_QUEUE); the reply has the identifier of
+# the request as its correlation identifier, as MSMQ's applications do it, so either side may be
+# another program. Replies come to one queue of the requesting manager that all its applications
+# share, or to one that is named. Each requester looks for its own: identifiers of messages are
+# never given twice, so a reply that comes too late is found by nobody and confuses no later
+# request. Nothing has to be cleaned up when a requester dies; what is old is removed when the
+# next one comes.
+#
+# A reply is taken by looking at it and removing it then: if the connection breaks between the two
+# it is still there, and the one that waits has it.
+#
+# Upholds: I13 as far as a requester can see it (see `plans/tracking.py`).
+
+
+REPLIES: Final = "private$\\onceq.replies"
+TIMEOUT_S: Final = 30.0
+LOOK_S: Final = (0.25, 0.5, 1.0, 2.0)
+"""Between these waits for a reply it is looked whether the request was refused; the last one is
+repeated. A reply itself ends a wait at once."""
+_OWN: Final = ("response_queue", "admin_queue", "acknowledge")
+"""Properties of a request that are not the caller's."""
+
+
+def request(
+    session: Session, /, queue: str, body: Body | Nothing = NOTHING, *, json: object = NOTHING,
+    reply_to: str | None = None, timeout: float | None = TIMEOUT_S,
+    transactional: bool | None = None, **properties: Unpack[SendProperties],
+) -> Plan[Message]:  # fmt: skip
+    """Send a request now, also inside the block of a transaction, and wait for its reply.
+
+    Args:
+        queue: Where it goes: a name of one queue.
+        body, json, transactional, properties: As in ``send``. A request that nobody has received
+            some seconds after ``timeout`` expires, unless ``time_to_be_received`` says otherwise.
+        reply_to: A queue of this manager for the reply; None: ``private$\\onceq.replies``, a
+            transactional queue that is made when it is first needed.
+        timeout: Seconds to wait for the reply; None: no limit.
+
+    Returns:
+        The reply, which is removed from its queue.
+
+    Raises:
+        ReplyTimeout: None came in time. Its text says what is known of the request, and its
+            ``request`` is the identifier of that.
+        RequestFailed: The request ended without being received: there is no such queue, it was
+            purged, a quota is reached.
+        ServiceNotAvailable: The manager was lost; with LinkLost, the request may have been sent.
+    """
+    _check(queue, properties)
+    if json is not NOTHING:
+        body = json_body(body, json, properties)
+    wait_ms(timeout)  # raises InvalidParameter
+    replies = yield from _replies(session, reply_to)
+    values: dict[str, Any] = dict(properties)
+    values["response_queue"] = replies
+    values["admin_queue"] = yield from tracking_queue(session)
+    values["acknowledge"] = Acknowledge.NEGATIVE_ARRIVAL | Acknowledge.NEGATIVE_RECEIVE
+    if values.get("time_to_be_received") is None and timeout is not None:
+        values["time_to_be_received"] = math.ceil(min(max(timeout, 0), 1 << 31)) + REQUEST_GRACE_S
+    id = yield from send(session, queue, body, transactional=transactional, **values)
+    try:
+        until = None if timeout is None else session.clock() + timeout
+        return (yield from within(_wait(session, queue, id, reply_to or REPLIES, until), until))
+    except ServiceNotAvailable as error:
+        # Also where the error says that nothing has happened: the request has.
+        raise LinkLost(f"request {id} to {queue} was sent, and then: {error.text}") from error
+
+
+def _check(queue: str, properties: SendProperties) -> None:
+    if not isinstance(queue, str):
+        raise InvalidParameter(f"a destination is a name, not {queue!r}")
+    for name in _OWN:
+        if properties.get(name):
+            raise InvalidParameter(
+                f"request sets {name} itself; name a queue for the reply with reply_to"
+            )
+    names = elements_of(queue)
+    if len(names) != 1 or names[0].kind is Kind.DL:
+        raise InvalidParameter(f"a request goes to one queue, and {queue} stands for several")
+
+
+def _replies(session: Session, reply_to: str | None) -> Plan[str]:
+    """Format name of the queue for replies; the one that all share is made, and tidied."""
+    if reply_to is not None:
+        return (yield from look(looks.QUEUE, reply_to)).format_name
+    now = session.clock()
+    known, since = session.replies
+    if known and now - since < REPLIES_TIDY_S:
+        return known
+    try:
+        found = yield from look(looks.QUEUE, REPLIES)
+    except QueueNotFound:
+        made = {
+            "name": REPLIES.partition("\\")[2], "label": "replies to requests",
+            "transactional": True, "quota_kb": REPLIES_QUOTA_KB,
+        }  # fmt: skip
+        with contextlib.suppress(OnceqError):  # Somebody else may be making it right now.
+            yield from do(requests.CreateQueue(made))
+        found = yield from look(looks.QUEUE, REPLIES)
+    yield from remove_older(REPLIES, session.now_s() - REPLIES_AGE_S)
+    session.replies = (found.format_name, now)
+    return found.format_name
+
+
+def _wait(
+    session: Session, queue: str, id: MessageId, replies: str, until: float | None
+) -> Plan[Message]:
+    """Wait for what answers a message."""
+    rounds = 0
+    while True:
+        slice_s = LOOK_S[min(rounds, len(LOOK_S) - 1)]
+        rounds += 1
+        left_s = slice_s if until is None else min(until - session.clock(), slice_s)
+        reply = yield from _look_for(replies, id, max(left_s, 0.0))
+        if reply is not None:
+            with contextlib.suppress(ServiceNotAvailable):  # It is here; the rest is tidying.
+                yield from do(requests.Remove(replies, 0, reply.lookup_id, reply.lookup_id))
+            return reply
+        for ack in (yield from found_by(QUEUE, PickBy.CORRELATION, id.pack())):
+            _, text = ENDS.get(ack.message_class, ("", f"class {ack.message_class:#06x}"))
+            raise RequestFailed(f"request {id} to {queue} was not received: {text}")
+        if until is not None and session.clock() >= until:
+            known = yield from _known(session, queue, id)
+            raise ReplyTimeout(f"request {id} to {queue} has no reply: {known}", request=str(id))
+
+
+def _look_for(replies: str, id: MessageId, wait_s: float) -> Plan[Message | None]:
+    """The reply, if it comes in that time."""
+    after = 0
+    while True:
+        asked = requests.Receive(
+            replies, 0, RECEIVE_MESSAGES_MAX, RECEIVE_BYTES, wait_ms(wait_s), True, after, 0, 0,
+            pick=PickBy.CORRELATION, value=id.pack(),
+        )  # fmt: skip
+        try:
+            found = yield from ask(asked, Batch)
+        except ReceiveTimeout:
+            return None
+        if len(found):
+            return found[0]
+        after = found.scanned
+
+
+def _known(session: Session, queue: str, id: MessageId) -> Plan[str]:
+    """What is known of a request that nobody has answered, as far as the application may see it."""
+    unseen = ""
+    try:
+        for ending in (yield from endings(session, id, ())):
+            if ending.state == "waiting":
+                return f"it has not left this computer ({ending.text})"
+            return ending.text
+    except ServiceNotAvailable:
+        raise
+    except OnceqError as error:
+        unseen = error.text
+    try:
+        yield from look(looks.QUEUE, queue)
+        yield from peek(session, queue, message_id=id)
+    except ReceiveTimeout:
+        return "it was received (or a transaction holds it), and not answered in time"
+    except QueueNotFound:
+        if not unseen:
+            return "it has left this computer and was not refused, so it may have been received"
+    except ServiceNotAvailable:
+        raise
+    except OnceqError as error:
+        unseen = error.text
+    else:
+        return "it is in its queue, and nobody has received it"
+    return f"it was sent, and what became of it this application cannot see ({unseen})"
+
+
+# ---- the other side ----------------------------------------------------------------------------
+
+
+def reply(
+    session: Session, /, message: Message, body: Body | Nothing = NOTHING, *,
+    json: object = NOTHING, transactional: bool | None = None, **properties: Unpack[SendProperties],
+) -> Plan[MessageId]:  # fmt: skip
+    """Answer a request now. ``Transaction.reply`` does it together with receiving the request.
+
+    Args:
+        message: The request, as it was received.
+        body, json, transactional, properties: As in ``send``.
+
+    Raises:
+        InvalidParameter: The message wants no reply.
+    """
+    if json is not NOTHING:
+        body = json_body(body, json, properties)
+    values = answering(message, properties)
+    return send(session, message.response_queue, body, transactional=transactional, **values)

@@ -21,7 +21,7 @@ from onceq.client.connecting import READ_BYTES_MIN, Socket, connected, greet
 from onceq.client.credentials import Credentials
 from onceq.client.link import PartlyWritten, Request, overdue
 from onceq.client.owners import drop_descriptor, of_parent, own
-from onceq.client.pause import acquire, wait_readable
+from onceq.client.stopping import acquire, wait_readable
 from onceq.errors import (
     AnswerOverdue,
     LinkLost,
@@ -34,8 +34,7 @@ from onceq.model.requests import Receive
 from onceq.model.run import Buffer
 from onceq.sockets import silence
 from onceq.wire.app import frames
-from onceq.wire.app.answers import decode
-from onceq.wire.app.codec import written
+from onceq.wire.app.codec import decode, written
 from onceq.wire.app.frames import Code, failure
 
 READ_BYTES_MAX = 1 << 20

@@ -10,18 +10,20 @@ What has come may be TLS's own (an alert, new keys), with nothing in it for the 
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from onceq.client.link import PartlyWritten
 from onceq.client.owners import drop_descriptor
 from onceq.model.run import Buffer
 
-if TYPE_CHECKING:
-    from onceq.client.green_socket import GreenSocket
+# ---- tls socket ----------------------------------------------------------------------------------
+
 
 WRITE_BYTES: Final = 1 << 18
 """Encrypted at once: nobody reads meanwhile."""
@@ -202,3 +204,43 @@ class TlsSocket:
             raw = self._out.read()
         if raw:
             self._plain.sendall(raw)
+
+
+# ---- green socket --------------------------------------------------------------------------------
+#
+# A connection whose socket is one of greenlets, such as `gevent.monkey.patch_all` makes all.
+#
+# Below such a socket nothing blocks, and so its `recv` waits although it is told not to, and
+# the kernel's time-out of a write is none (finding K11). Here both are as on any other socket: a
+# call that waits lets other greenlets run, in `select.poll`, which is theirs, too.
+
+
+class GreenSocket:
+    """See the module; everything else is as the socket has it."""
+
+    def __init__(self, plain: socket.socket) -> None:
+        self._plain = plain
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._plain, name)
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        """What has come; raises BlockingIOError if nothing has, and the flags say not to wait."""
+        if flags & socket.MSG_DONTWAIT:
+            poll = select.poll()
+            poll.register(self._plain.fileno(), select.POLLIN)
+            if not poll.poll(0):
+                raise BlockingIOError
+        return self._plain.recv(size, flags)
+
+    def setsockopt(self, level: int, option: int, value: int | bytes) -> None:
+        """An option; the time-out of writes is the one of the socket, as no read waits in it."""
+        if (level, option) == (socket.SOL_SOCKET, socket.SO_SNDTIMEO) and isinstance(value, bytes):
+            seconds, microseconds = struct.unpack("@ll", value)
+            self._plain.settimeout(seconds + microseconds / 1_000_000)
+        else:
+            self._plain.setsockopt(level, option, value)
+
+    def forked(self) -> None:
+        """This is a child now: nothing more is said on it."""
+        drop_descriptor(self._plain.fileno())

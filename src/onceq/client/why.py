@@ -7,13 +7,13 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
+from onceq.model.branches import Xid, decider_of, group_of
 from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY, MessageClass, is_refused_there
 from onceq.model.identity import guid_text
+from onceq.model.views.looks import BranchView
 from onceq.model.views.queues import EndingView, OutgoingView, PutBackView, QueueView, StreamView
 from onceq.model.views.view import Page
-from onceq.model.views.work import BranchView
 from onceq.model.wording import duration, plural
-from onceq.model.xid import Xid, decider_of, group_of
 
 CLASH = "Another queue manager has the identity of this one"
 _GIVEN_UP: Final[Mapping[int, str]] = {

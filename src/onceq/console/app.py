@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
 
+import h11
+import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -26,18 +29,31 @@ from starlette.responses import (
 )
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from onceq.console import api
-from onceq.console.desk import Desk, status_of, told_of
-from onceq.console.guard import Guard, hosts_of
-from onceq.console.limits import EVENTS_MAX, SAMPLE_S
-from onceq.console.managers import Watched
+from onceq.console.desk import Desk, show_log, status_of, told_of
+from onceq.console.guard import (
+    CONNECTIONS_MAX,
+    EVENTS_MAX,
+    HEADER_BYTES_MAX,
+    REQUEST_S_MAX,
+    SAMPLE_S,
+    SILENT_MAX,
+    Guard,
+    Keys,
+    hosts_of,
+)
+from onceq.console.managers import Managers, Watched
 from onceq.console.pages import Pages
+from onceq.console.people import People
 from onceq.console.sign_in import SignIn
 from onceq.console.table import METRICS
-from onceq.errors import ConfigurationError, OnceqError
-from onceq.metrics_pages import PAGES, MetricsPages
+from onceq.errors import ConfigurationError, OnceqError, PortInUse
+from onceq.exposition import PAGES, MetricsPages
 from onceq.model.views.metrics import MetricsView
+
+# ---- app -----------------------------------------------------------------------------------------
 
 
 def make(
@@ -220,3 +236,189 @@ def _missing() -> Response | None:
         told["error"]["cure"] = "Install it where the console runs."
         return JSONResponse(told, status_code=NOT_HERE)
     return None
+
+
+# ---- serving -------------------------------------------------------------------------------------
+#
+# Serving the console: a listening socket of this computer, uvicorn, and an orderly end.
+#
+# A request comes whole and in time, or its connection ends. uvicorn waits for the rest of a
+# request for as long as the connection is open. So each connection has a time for its request,
+# and few may have a request that is not whole: the oldest makes room for the next. Connections
+# that are being answered, or wait for their next request, are not among these.
+#
+# Upholds: I24.
+
+
+HOST = "127.0.0.1"
+STOP_S = 3
+"""For requests that are under way when the console is told to stop."""
+
+
+class Console:
+    """One console, listening."""
+
+    def __init__(
+        self, places: Sequence[str], *, port: int, monotonic: Callable[[], float],
+        wall: Callable[[], float], token: str = "", token_file: str | None = None,
+        names: Sequence[str] = (), secure: bool = False, faults: Mapping[str, str] | None = None,
+        people: People | None = None,
+    ) -> None:  # fmt: skip
+        """Listen on loopback; nothing is answered before ``run``.
+
+        Args:
+            places: The queue managers.
+            port: 0: any that is free.
+            token: For scripts; "": a new one.
+            token_file: What the queue managers are shown; see ``Managers``.
+            names: By which a proxy is reached, with ports.
+            secure: The proxy is reached by HTTPS alone.
+            faults: Why some of the places are not usable; see ``Managers``.
+            people: Who signs in by OpenID Connect, and as what; None: whoever has the link or the
+                token does, as the console itself.
+
+        Raises:
+            PortInUse: Somebody else listens there.
+            ConfigurationError: A name is none, or none of the places is an address.
+        """
+        for name in names:
+            if not name or any(c in name for c in "/@ ") or not name.isascii():
+                raise ConfigurationError(f"--host takes a name such as console.example, not {name}")
+        if people is not None and not people.address and (names or secure):
+            raise ConfigurationError(
+                "where browsers reach this console stands in the file of --openid: address = "
+                '"https://..." in [openid], and not in --host or --https'
+            )
+        managers = Managers(places, monotonic, token_file=token_file, faults=faults)
+        self.problems: Mapping[str, str] = managers.problems
+        """What is wrong with places that are shown as away."""
+        self._socket = _listening(port)
+        self.port: int = self._socket.getsockname()[1]
+        if people is not None:
+            names, secure = (*names, *people.names), secure or people.secure
+        # No other name of the same domain, and nobody between, can put a cookie of this name there.
+        cookie = f"{'__Host-' if secure else ''}onceq-console-{self.port}"
+        self.keys = Keys(monotonic, token)
+        roles = {
+            group: Managers(places, monotonic, token_file=file, role=True, faults=faults)
+            for group, file in (people.roles.items() if people is not None else ())
+        }
+        desk = Desk(managers, self.keys, cookie, monotonic, wall, secure, roles=roles)
+        self._front = (people.address if people is not None else "") or self.address.rstrip("/")
+        self._door: SignIn | None = None
+        if people is not None:
+            show_log()
+            self._door = SignIn(desk, people, address=self._front)
+        self._app = make(desk, port=self.port, names=names, door=self._door)
+        self._server = _Server(
+            uvicorn.Config(
+                self._app, log_level="warning", access_log=False, server_header=False,
+                date_header=False, limit_concurrency=CONNECTIONS_MAX, proxy_headers=False,
+                h11_max_incomplete_event_size=HEADER_BYTES_MAX, http=TimedConnection, ws="none",
+                timeout_graceful_shutdown=STOP_S, timeout_keep_alive=30,
+            )
+        )  # fmt: skip
+        self._server.ending = self._app.state.live.over.set
+
+    @property
+    def address(self) -> str:
+        """Of its first page."""
+        return f"http://{HOST}:{self.port}/"
+
+    @property
+    def front(self) -> str:
+        """Of its first page, where people who sign in at a provider reach it."""
+        return f"{self._front}/"
+
+    @property
+    def title(self) -> str:
+        """The provider at which people sign in; "": there is none."""
+        return self._door.title if self._door is not None else ""
+
+    def link(self) -> str:
+        """A link that signs a browser in, once."""
+        return f"{self.address}sign-in?code={self.keys.new_code()}"
+
+    def run(self) -> None:
+        """Serve until SIGINT or SIGTERM."""
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._socket.close()
+
+
+class _Server(uvicorn.Server):
+    """Ends the endless answers first, so that the others can end in order; and ends itself in
+    order, where uvicorn would let the signal kill it in the end."""
+
+    ending: Callable[[], None]
+
+    def handle_exit(self, sig: int, frame: object) -> None:
+        """See uvicorn; the second signal does not wait for anybody."""
+        self.ending()
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def _listening(port: int) -> socket.socket:
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((HOST, port))
+    except OSError as error:
+        made.close()
+        raise PortInUse(f"{HOST}:{port}: {error.strerror}; --port takes another") from None
+    made.listen(128)
+    made.setblocking(False)
+    return made
+
+
+class TimedConnection(H11Protocol):
+    """See the module."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """See asyncio."""
+        super().connection_made(transport)
+        self._await_request()
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio."""
+        super().data_received(data)
+        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            self._await_request()
+        else:
+            self._stop_waiting()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """See uvicorn: what waits for its next request has the time that uvicorn gives it, unless
+        some of that request is there already."""
+        super().on_response_complete()
+        if self.conn.trailing_data[0]:
+            self._await_request()
+
+    def _await_request(self) -> None:
+        """A request is not whole: from its first byte on it has this time. Those that wait so are
+        in the order in which they began."""
+        if self._late is not None:
+            return
+        self._late = self.loop.call_later(REQUEST_S_MAX, self.transport.abort)
+        waiting = [one for one in self.connections if getattr(one, "_late", None) is not None]
+        if len(waiting) > SILENT_MAX:
+            min(waiting, key=_due).transport.abort()
+
+    def _stop_waiting(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+
+def _due(connection: Any) -> float:
+    late: asyncio.TimerHandle = connection._late
+    return late.when()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from urllib.parse import parse_qsl
 
-from onceq.console.limits import FIELD_CHARS_MAX, FIELDS_MAX
+from onceq.console.guard import FIELD_CHARS_MAX, FIELDS_MAX
 from onceq.errors import InvalidParameter
-from onceq.model.numbers import read_number
+from onceq.model.identity import read_number
 
 FLAGS = {"": False, "0": False, "no": False, "false": False, "1": True, "yes": True, "on": True,
          "true": True}  # fmt: skip

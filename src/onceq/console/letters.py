@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from onceq.client.tasks.letters import discard, give_back
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.console.form_values import FormValues
-from onceq.console.limits import JOB_WAIT_S, LETTERS_MAX, PAGE_MESSAGES, ROWS_LIMIT, ROWS_MAX
+from onceq.console.guard import JOB_WAIT_S, LETTERS_MAX, PAGE_MESSAGES, ROWS_LIMIT, ROWS_MAX
 from onceq.console.reading import Told, id_of, may
 from onceq.errors import ReceiveTimeout
 from onceq.model.classes import class_name
@@ -22,7 +22,7 @@ from onceq.model.letters import DEAD, DEAD_XACT, Filter, Letter, filter_of
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
 from onceq.model.message import MessageHeaders
 from onceq.model.rights import Right
-from onceq.model.views.work import JobView
+from onceq.model.views.looks import JobView
 
 FILTER = ("reason", "destination", "label", "origin", "older_than", "younger_than", "id")
 

@@ -26,7 +26,7 @@ from onceq.client.address import parse
 from onceq.client.async_link import AsyncLink
 from onceq.client.credentials import Credentials
 from onceq.client.tasks.manager import AsyncQueueManager
-from onceq.console.limits import (
+from onceq.console.guard import (
     ACT_S_MAX,
     AWAY_S_MAX,
     CONNECT_S_MAX,

@@ -23,11 +23,11 @@ from onceq.console import letters, reading, steering
 from onceq.console.api import overview
 from onceq.console.desk import Desk, session_of, status_of, tell
 from onceq.console.form_values import FormValues
-from onceq.console.limits import FIRST_S_MAX, SESSION_S
+from onceq.console.guard import FIRST_S_MAX, SESSION_S
 from onceq.console.managers import Watched
 from onceq.console.reading import Read, Told
-from onceq.console.show import VIEWS, body_view, environment, fitting, link, sparkline
 from onceq.console.sign_in import BEGIN, SignIn
+from onceq.console.table import VIEWS, body_view, environment, fitting, link, sparkline
 from onceq.errors import InvalidParameter, OnceqError, ServiceNotAvailable
 from onceq.model.letters import REASONS
 from onceq.model.wording import plural

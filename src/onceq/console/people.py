@@ -27,9 +27,9 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from onceq.client.credentials import Credentials
-from onceq.console.limits import OPENID_BYTES_MAX, ROLES_MAX, SESSION_S
+from onceq.console.guard import OPENID_BYTES_MAX, ROLES_MAX, SESSION_S
 from onceq.errors import AccessDenied, ConfigurationError, OnceqError
-from onceq.model.loopback import is_loopback
+from onceq.model.addresses import is_loopback
 from onceq.permission import account_name, denied
 
 KEYS: Final = (

@@ -25,7 +25,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 import httpx2 as httpx
 import jwt
 
-from onceq.console.limits import (
+from onceq.console.guard import (
     GROUPS_MAX,
     KEYS_AGAIN_S,
     NAME_CHARS_MAX,

@@ -22,13 +22,14 @@ from onceq.client.attention import (
     STUCK,
     Seen,
     held_up,
+    notes_of_outgoing,
+    notes_of_queue,
     to_look_at,
 )
-from onceq.client.notes import notes_of_outgoing, notes_of_queue
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.client.why import refusals, stream_why, why
 from onceq.console.form_values import FormValues
-from onceq.console.limits import LOOKED_MAX, PAGE_MESSAGES, ROWS_LIMIT, ROWS_MAX
+from onceq.console.guard import LOOKED_MAX, PAGE_MESSAGES, ROWS_LIMIT, ROWS_MAX
 from onceq.errors import (
     AccessDenied,
     InvalidParameter,

@@ -25,11 +25,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from onceq.console.desk import Desk, tell
-from onceq.console.limits import ATTEMPT_S, ATTEMPTS_MAX, FIELDS_MAX
+from onceq.console.guard import ATTEMPT_S, ATTEMPTS_MAX, FIELDS_MAX
 from onceq.console.people import People
 from onceq.console.provider import Person, Provider, ProviderAway, ProviderRefuses, TokenRefused
-from onceq.console.show import environment
-from onceq.model.numbers import read_number
+from onceq.console.table import environment
+from onceq.model.identity import read_number
 
 BEGIN: Final = "/sign-in/begin"
 BACK: Final = "/sign-in/back"

@@ -14,10 +14,10 @@ from onceq.client.why import branch_advice, why
 from onceq.console.form_values import FormValues
 from onceq.console.reading import Told, may
 from onceq.errors import InvalidParameter, UnknownBranch, UsageError
+from onceq.model.branches import Xid
 from onceq.model.identity import guid_bytes
 from onceq.model.rights import Right
-from onceq.model.views.work import BranchView
-from onceq.model.xid import Xid
+from onceq.model.views.looks import BranchView
 
 FORMS = ("text", "json")
 """What a body is given as."""

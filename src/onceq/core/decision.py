@@ -106,7 +106,8 @@ class Connect:
         host: Name or address as in the format name; "" with a GUID.
         peer: GUID to expect; zero for direct names.
         url: Of the queue, with HTTP and HTTPS.
-        homes: IP addresses that it may be opened to (``core/peers/homes.py``); None: any.
+        homes: IP addresses that it may be opened to (``core/peers/answer_addresses.py``); None:
+            any.
     """
 
     outgoing: int
@@ -136,7 +137,7 @@ class Transmit:
             the number before it (EOD-6, EOD-7).
         renumber: (byte offset of the first, how many packets, stream, number and previous number
             to write into that; each further one has the next): packets moved to another stream
-            (``core/transfer/stranded.py``).
+            (``core/transfer/abandoned_streams.py``).
         more: Whether the core has more for this session when there is more room.
         before: (outgoing queue, lane, counter): up to where each had been transmitted before.
     """
@@ -244,7 +245,7 @@ class Reload:
 
 @dataclass(frozen=True, slots=True)
 class RunJobs:
-    """There is a job to carry out (``core/inputs/jobs.py``)."""
+    """There is a job to carry out (``core/inputs/inputs.py``)."""
 
 
 @dataclass(frozen=True, slots=True)

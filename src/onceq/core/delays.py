@@ -33,22 +33,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from onceq.core.ending.ending import gave_up
-from onceq.core.ending.portions import ENDED_AT_ONCE
+from onceq.core.ending.ending import ENDED_AT_ONCE, gave_up
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import SubqueueMade
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.routes import Target
+from onceq.core.step.connections import Target
 from onceq.core.step.step import Step
 from onceq.errors import IllegalPropertyValue, UnsupportedOperation
 from onceq.model.classes import MessageClass
-from onceq.model.delayed import DELAYED, delayed, trailer
 from onceq.model.limits import DELAY_S_MAX
+from onceq.model.marks import DELAYED, NEVER_S, SECOND_US, delay_trailer, delayed
 from onceq.model.requests import SendItem
-from onceq.model.time import NEVER_S, SECOND_US
 from onceq.packet.own import with_trailer
 
 REFUSED_AT_ONCE: Final = ENDED_AT_ONCE
@@ -60,7 +58,7 @@ REFUSED_AT_ONCE: Final = ENDED_AT_ONCE
 
 def resolved(step: Step, item: SendItem) -> SendItem:
     """Return a batch whose properties say the second in which it is due, with the mark in its
-    extension (``model/delayed.py``); one that is already due is like any other.
+    extension (``model/marks.py``); one that is already due is like any other.
 
     Raises:
         IllegalPropertyValue: Its time is invalid.
@@ -82,7 +80,7 @@ def resolved(step: Step, item: SendItem) -> SendItem:
     own = item.own
     if own is not None:
         properties = replace(properties, deliver_at=due_s, delay=0)
-        own = with_trailer(own, trailer(due_s))
+        own = with_trailer(own, delay_trailer(due_s))
     else:
         extension = delayed(properties.extension, due_s)
         properties = replace(properties, deliver_at=due_s, delay=0, extension=extension)

@@ -8,19 +8,25 @@ inputs give equal decisions (I27).
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 from heapq import heappop
 from typing import Any, Final
 
 from onceq.core import delays
 from onceq.core.decision import Decision
 from onceq.core.ending import acknowledgments
+from onceq.core.ending.ending import end_range
+from onceq.core.ending.table import Ending
 from onceq.core.inputs.inputs import (
     Arrived,
     Compose,
     ConnectFailed,
     DirectoryChanged,
     Input,
+    JobBatch,
+    JobFailed,
+    NextJob,
     OwnerCame,
     OwnerGone,
     PutBack,
@@ -39,70 +45,51 @@ from onceq.core.inputs.inputs import (
     Tick,
     Witnessed,
 )
-from onceq.core.inputs.jobs import JobBatch, JobFailed, NextJob
 from onceq.core.management import (
+    copies,
     damage,
-    damage_views,
     directory_rules,
     jobs,
-    mass_expiry,
     operations,
     peer_operations,
-    purges,
-    restore,
     rights,
-    shared_rights,
-    sparse_segments,
-    tokens,
     trail,
     views,
 )
-from onceq.core.management.change_settings import reconfigure, tell_doors, tell_trail
-from onceq.core.names.resolve import find_source
-from onceq.core.receive import (
-    cursors,
-    handles,
-    move_message,
-    poison,
-    reading,
-    receive,
-    receive_exact,
-    subqueues,
-)
-from onceq.core.restart import restart
+from onceq.core.management.operations import reconfigure, tell_doors, tell_trail
+from onceq.core.names.resolve import find_source, index_by_guid
+from onceq.core.peers import lives, strangers
+from onceq.core.receive import cursors, entrance, lookup, poison, reading, receive, receive_exact
 from onceq.core.rights import judge
 from onceq.core.state.log_space import Live
 from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.position_block import LOCKED, PURGING, REMOVED
 from onceq.core.state.queue_tables import ACKS_OWED
 from onceq.core.state.queues import Queue
-from onceq.core.state.records import Change, Relocated
+from onceq.core.state.records import Change, Op, RangeChange, Relocated
 from onceq.core.state.snapshot import Snapshot, replay
 from onceq.core.state.state import State
+from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.recent_endings import Counts
 from onceq.core.step.step import Step, Timer
-from onceq.core.transaction import (
-    abandoned_branches,
-    groups,
-    idle_timeout,
-    last_agent,
-    unit_of_work,
-    xa_branch,
-)
+from onceq.core.step.units import KEY_BYTES, HeldRange
+from onceq.core.transaction import groups, last_agent, second_phase, unit_of_work, xa_branch
 from onceq.core.transfer import (
+    abandoned_streams,
     arrival,
     in_doubt,
     order_acknowledgments,
     outgoing_queue,
-    remove_outgoing,
+    pending_outcomes,
     sessions,
-    stranded,
     transmit,
-    untold,
 )
 from onceq.errors import OnceqError, OperationCancelled, ReceiveTimeout
-from onceq.model.hosts import is_one_of
+from onceq.model.addresses import is_one_of
+from onceq.model.classes import MessageClass
+from onceq.model.identity import Identity
 from onceq.model.limits import DELAY_LOOK_S, SPARSE_POSITIONS_MAX
-from onceq.model.manager_identity import Identity
+from onceq.model.marks import NEVER_S, SECOND_US, Now
 from onceq.model.requests import (
     Abort,
     AcceptClock,
@@ -161,7 +148,93 @@ from onceq.model.requests import (
 from onceq.model.rights import ActorKind
 from onceq.model.run import Extent
 from onceq.model.settings import Settings
-from onceq.model.time import NEVER_S, SECOND_US, Now
+
+# ---- restart -------------------------------------------------------------------------------------
+#
+# The consequences of a restart, once the durable state is loaded.
+#
+# A crash undoes what was open: transactions that were not prepared are aborted, and what they had
+# received is back in its place (SND-8, RCV-12). Express messages are gone. Prepared branches wait
+# for their decision, groups that had begun to commit continue, and what waits for other managers
+# is sent again. These records are decided like those of any other step.
+#
+# Upholds: I2, I18, I22.
+
+
+def restart(step: Step, entropy: bytes, made_ns: int, *, orderly: bool | None) -> None:
+    """Begin a life: undo, or continue, what the last one had not finished."""
+    # First, because what follows assigns numbers, which have to be those of the new life.
+    lives.begin(step, entropy, made_ns, orderly=orderly)
+    build = ChangeBuilder(step)
+    gone: set[tuple[int, int, int]] = set()
+    for queue, index, lane in step.state.all_lanes():
+        for first, count in lane.express_ranges():
+            gone.update((queue.number, index, at) for at in range(first, first + count))
+            build.move(RangeChange(Op.RELEASE, queue.number, index, first, count))
+    xa_branch.restore(step, entropy[-KEY_BYTES:])
+    for tx in step.units.branches.values():
+        tx.receives = [part for held in tx.receives for part in _still_there(step, held, gone)]
+    # What a prepared branch holds stays locked; what has ended above cannot be given back.
+    gone |= {
+        (held.queue, held.lane, at)
+        for tx in step.units.branches.values()
+        for held in tx.receives
+        for at in range(held.first, held.first + held.count)
+    }
+    locked = [
+        (state, queue.number, index, at)
+        for queue, index, lane in step.state.all_lanes()
+        for state in (LOCKED, PURGING)
+        for first, count in lane.ranges(state, 0)
+        for at in range(first, first + count)
+        if (queue.number, index, at) not in gone
+    ]
+    for state, number, index, at in locked:
+        if state == LOCKED:
+            build.move(RangeChange(Op.UNLOCK, number, index, at, 1))
+        else:
+            # Purged while it was locked: now that the lock is undone, it ends (X-19).
+            move = RangeChange(Op.END, number, index, at, 1)
+            end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_QUEUE_PURGED)
+    step.record(build.change)
+    groups.finish(step)
+    copies.tell(step)
+    strangers.check_own(step)
+    # No receive waits for messages yet, and outgoing queues are started one by one below.
+    step.touched.clear()
+    index_by_guid(step)
+    poison.sift_all(step)
+    step.emptied.update(dict.fromkeys(step.state.subqueues))
+    lookup.tidy(step)
+    for waiting in step.state.outgoing.values():
+        outgoing_queue.recall(step, waiting)
+        outgoing_queue.start_if_possible(step, waiting)
+        in_doubt.inquire(step, waiting)
+        outgoing_queue.await_ends(step, waiting)
+    arrival.meet_routers(step)
+
+
+def _still_there(
+    step: Step, held: HeldRange, gone: Container[tuple[int, int, int]]
+) -> Iterator[HeldRange]:
+    """Yield what a prepared branch holds, without express messages, which are gone, now or before:
+    no outcome changes them any more."""
+    queue = step.state.all_queues.get(held.queue)
+    if queue is None:
+        yield held
+        return
+    lane, first, end = queue.lanes[held.lane], held.first, held.first + held.count
+    for at in range(first, end):
+        if (held.queue, held.lane, at) in gone or lane.state(at) == REMOVED:
+            if at > first:
+                yield replace(held, first=first, count=at - first)
+            first = at + 1
+    if first < end:
+        yield replace(held, first=first, count=end - first)
+
+
+# ---- manager -------------------------------------------------------------------------------------
+
 
 _NOT_REFUSED: Final = (ReceiveTimeout, OperationCancelled)
 """Errors that only say that no message has come."""
@@ -299,7 +372,7 @@ class Manager:
             if step.touched and _tell_news(step):
                 self.owing = True
         if step.emptied:
-            subqueues.tidy(step)
+            lookup.tidy(step)
         return decision
 
     def _judge(self, item: Input) -> None:
@@ -307,7 +380,7 @@ class Manager:
         actor = self._step.limited.get(getattr(item, "owner", 0))
         if actor is not None and isinstance(item, Request):
             if actor.kind is ActorKind.TOKEN:
-                tokens.check(self._step, item.owner, actor)
+                rights.check_token(self._step, item.owner, actor)
             judge.judge(self._step, actor, item)
 
     def _wrapped(self, now: Now, work: Callable[[Step], None]) -> Decision:
@@ -363,12 +436,12 @@ class Manager:
         return self.live_bytes(base, end) > 0
 
     def sparse(
-        self, base: int, end: int, bytes_max: int, *, after: sparse_segments.Cursor | None = None,
+        self, base: int, end: int, bytes_max: int, *, after: damage.Cursor | None = None,
         positions_max: int = SPARSE_POSITIONS_MAX,
-    ) -> sparse_segments.Sparse:  # fmt: skip
+    ) -> damage.Sparse:  # fmt: skip
         """Return messages to be moved so that this part of the log can go; a bounded search, which
         continues at ``after``."""
-        return sparse_segments.search(
+        return damage.search(
             self._step.state, base, end, bytes_max, after=after, positions_max=positions_max
         )
 
@@ -383,14 +456,14 @@ def _rules() -> dict[type[Any], Callable[[Step, Any], None]]:
         JobBatch: jobs.batch,
         JobFailed: jobs.failed,
         NextJob: jobs.next_job,
-        OwnerCame: tokens.came,
+        OwnerCame: rights.came,
         OwnerGone: rights.gone,
-        PutBack: restore.put_back,
+        PutBack: copies.put_back,
         Reconfigure: reconfigure,
         Relocate: _relocate,
-        RightsRead: shared_rights.read,
+        RightsRead: rights.read,
         Room: transmit.room,
-        Scrubbed: damage_views.scrubbed,
+        Scrubbed: damage.scrubbed,
         SessionAcked: sessions.acked,
         SessionClosed: sessions.closed,
         SessionOpened: sessions.opened,
@@ -417,14 +490,14 @@ def _requests() -> dict[type[Any], Callable[[Step, Any], None]]:
         CancelReceive: receive.cancel,
         Claim: receive_exact.claim,
         CloseCursor: cursors.close_cursor,
-        CloseQueue: handles.close_queue,
+        CloseQueue: entrance.close_queue,
         Commit: unit_of_work.commit,
         CommitBranch: xa_branch.commit,
         CommitGroup: groups.commit,
         CreateQueue: operations.create,
-        CreateToken: tokens.create,
+        CreateToken: rights.create,
         DecisionDone: xa_branch.done,
-        DeleteQueue: purges.delete,
+        DeleteQueue: operations.delete,
         EditDirectory: directory_rules.edit,
         EndBranch: xa_branch.end,
         Enlist: xa_branch.enlist,
@@ -437,18 +510,18 @@ def _requests() -> dict[type[Any], Callable[[Step, Any], None]]:
         HoldLog: operations.hold,
         LeaveDecision: xa_branch.leave,
         Look: views.look,
-        MoveMessage: move_message.move,
+        MoveMessage: receive_exact.move,
         OpenCursor: cursors.open_cursor,
-        OpenQueue: handles.open_queue,
+        OpenQueue: entrance.open_queue,
         PrepareBranch: xa_branch.prepare,
         Promise: last_agent.promise,
-        PurgeQueue: purges.purge,
+        PurgeQueue: operations.purge,
         Receive: receive.receive,
         Reject: receive_exact.reject,
         Remove: _remove,
-        RenewHold: handles.renew,
+        RenewHold: entrance.renew,
         ResetStream: peer_operations.reset_stream,
-        RevokeToken: tokens.revoke,
+        RevokeToken: rights.revoke,
         RollbackBranch: xa_branch.rollback,
         RollbackGroup: groups.rollback,
         Send: unit_of_work.send,
@@ -465,7 +538,7 @@ def _remove(step: Step, item: Remove) -> None:
     """Receive single messages without their bytes, or take them out of an outgoing queue."""
     queue = find_source(step, item.queue)
     if isinstance(queue, OutgoingQueue):
-        remove_outgoing.take_out(step, item, queue)
+        in_doubt.take_out(step, item, queue)
     else:
         assert isinstance(queue, Queue)
         receive.remove(step, item, queue)
@@ -498,7 +571,7 @@ def _tick(step: Step, item: Tick) -> None:
         delays.release(step)
     # One portion, no matter what waits: expiry and the other works take turns.
     if step.state.next_expiry <= step.now.wall_s and not (step.works and step.expired):
-        mass_expiry.expire(step)
+        jobs.expire(step)
         step.expired = True
     elif step.works:
         step.go_on()
@@ -509,15 +582,15 @@ def _tick(step: Step, item: Tick) -> None:
 _TIMERS: dict[Timer, Callable[[Step, Any], None]] = {
     Timer.RECEIVE: receive.timed_out,
     Timer.ORDER_ACK: order_acknowledgments.ack_due,
-    Timer.RESEND: stranded.on_timer,
+    Timer.RESEND: abandoned_streams.on_timer,
     Timer.CONNECT: outgoing_queue.retry,
     Timer.CONTACT: sessions.contact_due,
     Timer.INQUIRE: in_doubt.on_timer,
     Timer.RETRY: poison.on_timer,
-    Timer.IDLE: idle_timeout.on_timer,
-    Timer.UNDECIDED: abandoned_branches.on_timer,
-    Timer.ENDS: untold.on_timer,
-    Timer.TOKENS: tokens.on_timer,
+    Timer.IDLE: unit_of_work.on_timer,
+    Timer.UNDECIDED: second_phase.on_timer,
+    Timer.ENDS: pending_outcomes.on_timer,
+    Timer.TOKENS: rights.on_timer,
 }
 
 

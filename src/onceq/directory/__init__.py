@@ -6,8 +6,7 @@
 
 from __future__ import annotations
 
-from onceq.directory.contract import Directory, Seen, SeenRights
+from onceq.directory.contract import Directory, MemoryDirectory, Seen, SeenRights
 from onceq.directory.file import FileDirectory, create
-from onceq.directory.memory import MemoryDirectory
 
 __all__ = ["Directory", "FileDirectory", "MemoryDirectory", "Seen", "SeenRights", "create"]

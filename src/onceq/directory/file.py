@@ -20,10 +20,8 @@ from typing import Any
 import msgspec
 
 from onceq.directory import rights_file
-from onceq.directory.book import registered, relisted, same
-from onceq.directory.contract import Seen, SeenRights
-from onceq.directory.replacing import locked, read, replace, why
-from onceq.directory.rights_file import SUFFIX, RightsFile
+from onceq.directory.contract import Seen, SeenRights, registered, relisted, same
+from onceq.directory.rights_file import SUFFIX, RightsFile, locked, read, replace, why
 from onceq.errors import DirectoryError, OnceqError
 from onceq.model.directory import Computer, DistributionList, PublicQueue, Snapshot, member_of
 from onceq.model.identity import NO_GUID, guid_bytes, guid_text

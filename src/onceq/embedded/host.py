@@ -28,21 +28,19 @@ from onceq.client.owners import drop_descriptor, own
 from onceq.directory.contract import Directory
 from onceq.errors import OnceqError, ServiceNotAvailable, StorageFailure, WrongProcess
 from onceq.model.requests import CancelReceive, Receive, Request
-from onceq.service import descriptors, web
-from onceq.service.attempt_key import kept_entropy
+from onceq.service import admission, config
+from onceq.service.api import Inner, admit, kept_entropy
 from onceq.service.clock import Clock, SystemClock
-from onceq.service.config import Configuration
-from onceq.service.directory import directory_of, manager_of
-from onceq.service.doors import doors_of
+from onceq.service.committer import history_of
+from onceq.service.config import Configuration, folder_of
+from onceq.service.data_directory import directory_of, manager_of
 from onceq.service.engine import Engine
-from onceq.service.history import history_of
 from onceq.service.jobs import JobThread
-from onceq.service.mappings import folder_of
 from onceq.service.network import AsyncNetwork
+from onceq.service.peer_transports import doors_of
 from onceq.service.recovering import Recovering
 from onceq.service.reloading import reloading
-from onceq.service.requests import Inner, admit
-from onceq.service.trail_export import TrailExport
+from onceq.service.trail_files import TrailExport
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 
@@ -92,7 +90,7 @@ class EmbeddedHost:
         self._loop = asyncio.new_event_loop()
         self._network = AsyncNetwork(
             self._loop, self, configuration.peers, configuration.http_authorities,
-            budget=descriptors.shared_process(), doors=doors_of(path, store, configuration),
+            budget=admission.shared_process(), doors=doors_of(path, store, configuration),
         )  # fmt: skip
         self._upkeep = ThreadPoolExecutor(1, "onceq-upkeep")
         self._store = store
@@ -128,7 +126,7 @@ class EmbeddedHost:
         self._thread = threading.Thread(target=self._run_loop, name=f"onceq-{name}", daemon=True)
         self._thread.start()
         try:
-            self.engine.http = web.names_of(configuration, name, configuration.http_listen)
+            self.engine.http = config.names_of(configuration, name, configuration.http_listen)
             self.engine.start()
             self._listen(configuration)
         except BaseException:
@@ -156,7 +154,7 @@ class EmbeddedHost:
             where = self._network.listen_http(configuration.http_listen)
             self.http_at = self._await(where)
             self._reloading.http_at = self.http_at
-            self.engine.http = web.names_of(configuration, self.name, self.http_at)
+            self.engine.http = config.names_of(configuration, self.name, self.http_at)
         if configuration.client_listen:
             clients = configuration.client_listen
             self.clients_at = self._await(self._network.listen_clients(clients))

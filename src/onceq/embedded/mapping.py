@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from onceq.errors import ConfigurationError, IllegalFormatName
-from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.http import HttpNames, Mappings, Pairs, fits, host_of
-from onceq.model.manager_identity import Identity
+from onceq.model.identity import Identity
 from onceq.model.names import Kind, parse_format_name
+from onceq.model.settings import CONFIGURATION_FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +163,7 @@ def _entry(report: MappingReport, kind: str, url: str) -> str:
 def _sources(path: str) -> tuple[str, list[MappingSource]]:
     """Return the folder of mapping files of a data directory, and everything that maps
     addresses."""
-    from onceq.service.config import load
-    from onceq.service.mappings import folder_of, tables_of
+    from onceq.service.config import folder_of, load, tables_of
 
     configuration = load(os.path.abspath(path))
     folder = folder_of(os.path.abspath(path), configuration)
@@ -189,8 +188,7 @@ def _name_of(path: str) -> str:
 
 def _names(path: str, sources: Sequence[MappingSource]) -> HttpNames:
     """Return the addresses of the queue manager of a data directory, with these mappings."""
-    from onceq.service.config import load
-    from onceq.service.web import names_of
+    from onceq.service.config import load, names_of
 
     configuration = load(os.path.abspath(path))
     names = names_of(configuration, _name_of(path), configuration.http_listen)

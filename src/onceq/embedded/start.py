@@ -11,18 +11,17 @@ from onceq.directory.contract import Directory
 from onceq.directory.file import FileDirectory
 from onceq.embedded.host import EmbeddedHost
 from onceq.errors import NotAStore
-from onceq.model.data_directory import CONFIGURATION_FILE, STORE_FILE
-from onceq.model.settings import Settings
+from onceq.model.settings import CONFIGURATION_FILE, STORE_FILE, Settings
 from onceq.permission import there
-from onceq.service import config, mappings
+from onceq.service import config
 from onceq.service.config import Configuration
-from onceq.service.directory import init, open_store
+from onceq.service.data_directory import init, open_store
 from onceq.store.log import LOCK_FILE
 from onceq.store.promises import PROMISED_FILE
 
 _ALLOWED = frozenset(
     (
-        CONFIGURATION_FILE, mappings.FOLDER, LOCK_FILE, STORE_FILE + ".new", PROMISED_FILE,
+        CONFIGURATION_FILE, config.FOLDER, LOCK_FILE, STORE_FILE + ".new", PROMISED_FILE,
         PROMISED_FILE + ".new",
     )
 )  # fmt: skip

@@ -16,16 +16,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from onceq.embedded.results import Invitation, Joined, RemovedMember, ShownIdentity
+from onceq.embedded.link import Invitation, Joined, RemovedMember, ShownIdentity
 from onceq.errors import ConfigurationError, InvalidParameter
-from onceq.model.identity import guid_bytes, guid_text
-from onceq.model.loopback import is_loopback
-from onceq.model.manager_identity import Identity
-from onceq.tls import acts, authority, folder, lineage, own
+from onceq.model.addresses import is_loopback
+from onceq.model.identity import Identity, guid_bytes, guid_text
+from onceq.tls import authority, folder, own
+from onceq.tls import own as acts
 from onceq.tls.contexts import Files
-from onceq.tls.invites import SECRET_BYTES, Code, Invited, Invites
-from onceq.tls.members import Member, check_names, put_member, read_members
-from onceq.tls.removed import HERE, TOLD, Removal, gone, put_removed, read_removed
+from onceq.tls.invitations import SECRET_BYTES, Code, Invited, Invites
+from onceq.tls.members import (
+    HERE,
+    TOLD,
+    Member,
+    Removal,
+    check_names,
+    gone,
+    put_member,
+    put_removed,
+    read_members,
+    read_removed,
+)
 
 if TYPE_CHECKING:
     from onceq.service.config import Configuration
@@ -162,7 +172,7 @@ def join(path: str, code: str, *, hosts: Sequence[str] = ()) -> ShownIdentity:
     folder.write(here.file(folder.AUTHORITIES), made.authority)
     folder.write(here.file(folder.JOINED), json.dumps(by).encode())
     if made.authorities:
-        lineage.follow(here.tls, made.authorities)
+        folder.follow(here.tls, made.authorities)
     folder.write(here.file(folder.CERTIFICATE), made.certificate)
     return show(path)
 
@@ -243,7 +253,7 @@ def renew(path: str, *, hosts: Sequence[str] = ()) -> ShownIdentity:
             raise ConfigurationError(
                 f"nothing says who has signed {files.certificate}: put another one in its place"
             )
-        by = lineage.read_joined(here.tls)
+        by = folder.read_joined(here.tls)
         known = own.look(files, here.identity.guid)
         if known.problem:
             raise ConfigurationError(
@@ -256,7 +266,7 @@ def renew(path: str, *, hosts: Sequence[str] = ()) -> ShownIdentity:
         believed = by["lineage"] or [known.authority]
         made = joining.renew(by["address"], guid_bytes(by["guid"]), files, asked, believed)
         if made.authorities:
-            lineage.follow(here.tls, made.authorities)
+            folder.follow(here.tls, made.authorities)
         put_removed(here.tls, TOLD, made.removed)
         folder.write(here.file(folder.CERTIFICATE), made.certificate)
     return show(path)
@@ -294,7 +304,7 @@ def show(path: str) -> ShownIdentity:
             invitations=tuple(sorted(Invites(here.tls).open(here.now_s))),
         )  # fmt: skip
     if here.has(folder.JOINED):
-        return replace(found, signed_by=lineage.read_joined(here.tls)["address"])
+        return replace(found, signed_by=folder.read_joined(here.tls)["address"])
     return found
 
 
@@ -308,9 +318,9 @@ def stage(own: str) -> str:
 def behind(own: str, member: Member) -> bool:
     """Return True if a member keeps one authority from the next step to the place of another."""
     if os.path.exists(os.path.join(own, folder.NEXT)):
-        (wanted,) = lineage.split(folder.read(os.path.join(own, folder.NEXT)).decode())
+        (wanted,) = folder.split(folder.read(os.path.join(own, folder.NEXT)).decode())
         return wanted not in member.believes
-    (signs,) = lineage.split(folder.read(os.path.join(own, folder.AUTHORITY)).decode())
+    (signs,) = folder.split(folder.read(os.path.join(own, folder.AUTHORITY)).decode())
     return member.signed_by != signs
 
 

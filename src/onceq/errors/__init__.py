@@ -7,7 +7,6 @@ error carries it as ``hresult``. All codes stand in ``docs/reference/errors.md``
 
 from __future__ import annotations
 
-from onceq.errors.backup import UntrustedBackup as UntrustedBackup
 from onceq.errors.base import InDoubt as InDoubt
 from onceq.errors.base import OnceqError as OnceqError
 from onceq.errors.base import PeerError as PeerError
@@ -15,20 +14,21 @@ from onceq.errors.base import Refused as Refused
 from onceq.errors.base import Retryable as Retryable
 from onceq.errors.base import StorageFailure as StorageFailure
 from onceq.errors.base import UsageError as UsageError
-from onceq.errors.by_hand import CommittedByHand as CommittedByHand
-from onceq.errors.by_hand import DecidedByHand as DecidedByHand
-from onceq.errors.by_hand import RolledBackByHand as RolledBackByHand
-from onceq.errors.damaged import DamagedPiece as DamagedPiece
-from onceq.errors.reader import FinishedBefore as FinishedBefore
-from onceq.errors.reader import MessagesMissing as MessagesMissing
-from onceq.errors.reader import ReadBefore as ReadBefore
-from onceq.errors.turn import CallInCall as CallInCall
-from onceq.errors.turn import WrongLoop as WrongLoop
-from onceq.errors.turn import WrongProcess as WrongProcess
-from onceq.errors.usage import NotCarriedOut as NotCarriedOut
-from onceq.errors.usage import TransactionOver as TransactionOver
-from onceq.errors.usage import TransactionUsage as TransactionUsage
-from onceq.errors.usage import WrongQueueKind as WrongQueueKind
+from onceq.errors.cases import CallInCall as CallInCall
+from onceq.errors.cases import CommittedByHand as CommittedByHand
+from onceq.errors.cases import DamagedPiece as DamagedPiece
+from onceq.errors.cases import DecidedByHand as DecidedByHand
+from onceq.errors.cases import FinishedBefore as FinishedBefore
+from onceq.errors.cases import MessagesMissing as MessagesMissing
+from onceq.errors.cases import NotCarriedOut as NotCarriedOut
+from onceq.errors.cases import ReadBefore as ReadBefore
+from onceq.errors.cases import RolledBackByHand as RolledBackByHand
+from onceq.errors.cases import TransactionOver as TransactionOver
+from onceq.errors.cases import TransactionUsage as TransactionUsage
+from onceq.errors.cases import UntrustedBackup as UntrustedBackup
+from onceq.errors.cases import WrongLoop as WrongLoop
+from onceq.errors.cases import WrongProcess as WrongProcess
+from onceq.errors.cases import WrongQueueKind as WrongQueueKind
 
 # ---- the caller's matter -----------------------------------------------------------------
 

@@ -21,8 +21,7 @@ from sqlalchemy.orm import Session
 from onceq.client.threads.manager import QueueManager
 from onceq.client.threads.transaction import Branch
 from onceq.errors import EnlistRefused
-from onceq.model.branch import Vote
-from onceq.model.xid import Xid
+from onceq.model.branches import Vote, Xid
 
 FORMAT = 0x73716C61
 """Format of branch identifiers made here: the letters ``sqla``."""

@@ -19,8 +19,7 @@ import transaction
 
 from onceq.client.threads.manager import QueueManager
 from onceq.client.threads.transaction import Branch
-from onceq.model.branch import Vote
-from onceq.model.xid import Xid
+from onceq.model.branches import Vote, Xid
 
 FORMAT = 0x7A6F7065
 """Format of branch identifiers made here: the letters ``zope``."""

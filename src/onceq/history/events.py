@@ -17,7 +17,7 @@ from onceq.history.columns import ACT_COLUMNS, COLUMNS, Act, Start
 from onceq.history.heads import UNSUMMED, Array, Cut, Heads, nothing, together
 from onceq.model.classes import class_name
 from onceq.model.identity import guid_text
-from onceq.model.time import SECOND_US
+from onceq.model.marks import SECOND_US
 
 _ARROW: Final = {
     "string": pa.string(), "bigint": pa.int64(), "int": pa.int32(), "boolean": pa.bool_(),

@@ -33,9 +33,8 @@ from onceq.errors import StorageFailure
 from onceq.history.columns import ACTS, FOLDER, META, STARTS, VERSION, Span, span_of
 from onceq.history.events import Event, Place, Rows
 from onceq.history.projector import Projector
-from onceq.model.identity import guid_text
+from onceq.model.identity import Identity, guid_text
 from onceq.model.limits import HISTORY_NOTES_MAX, HISTORY_ROWS_MAX, HISTORY_UNWRITTEN_BYTES_MAX
-from onceq.model.manager_identity import Identity
 from onceq.model.run import Buffer
 from onceq.model.settings import Settings
 from onceq.store.contract import Recovered, Replayed

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from onceq.errors import IllegalFormatName, OnceqError, QueueNotFound
-from onceq.model.hosts import HERE
+from onceq.model.addresses import HERE
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import FORMAT_NAME_ELEMENTS_MAX
 from onceq.model.names import FormatName, Kind, Suffix, parse_any, parse_format_name, queue_key

@@ -21,9 +21,8 @@ from enum import Enum
 from typing import Final
 
 from onceq.errors import InvalidParameter
-from onceq.model.hosts import is_one_of, means_itself
+from onceq.model.addresses import is_loopback, is_one_of, means_itself
 from onceq.model.identity import NO_GUID, guid_text
-from onceq.model.loopback import is_loopback
 from onceq.model.rights import HERE, NOBODY, Actor, ActorKind, actor_pattern
 
 

@@ -9,9 +9,40 @@ its outcome can be asked for after a crash (I3a).
 from __future__ import annotations
 
 import re
+import struct
+from typing import Final
 
-from onceq.model.numbers import read_number
 from onceq.model.record import Record
+
+# ---- numbers -------------------------------------------------------------------------------------
+#
+# Numbers in texts from outside: identifiers, ports, places of a list, options.
+#
+# Python counts many characters as digits that are none here, and gives up on a text of some
+# thousands of digits with an error that is not ours (finding R1). So each such text is read here.
+#
+# Upholds: I24 (no value from outside makes the core fail).
+
+
+NUMBER_MAX: Final = (1 << 64) - 1
+DIGITS_MAX: Final = 20
+"""Of NUMBER_MAX."""
+
+
+def read_number(text: str, most: int = NUMBER_MAX, least: int = 0) -> int | None:
+    """The number that a text is: 1 to DIGITS_MAX digits of ASCII and nothing else.
+
+    Returns:
+        None: it is none, or it is below ``least`` or above ``most``.
+    """
+    if not 0 < len(text) <= DIGITS_MAX or not (text.isascii() and text.isdigit()):
+        return None
+    found = int(text)
+    return found if least <= found <= most else None
+
+
+# ---- identity ------------------------------------------------------------------------------------
+
 
 GUID_BYTES = 16
 NO_GUID = bytes(GUID_BYTES)
@@ -95,3 +126,27 @@ class TransactionId(Record, frozen=True, order=True, array_like=True, forbid_unk
         if not separator or len(session) != 2 * GUID_BYTES or found is None:
             raise ValueError(f"not a transaction identifier: {text!r}")
         return cls(bytes.fromhex(session), found)
+
+
+# ---- manager identity ----------------------------------------------------------------------------
+#
+# Who a queue manager is.
+
+
+class Identity(Record, frozen=True):
+    """Who a queue manager is, for ever: given at ``init`` and kept in the store."""
+
+    guid: bytes
+    name: str
+    installed_s: int
+
+    def pack(self) -> bytes:
+        """Bytes for the store."""
+        return self.guid + struct.pack("<I", self.installed_s) + self.name.encode()
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Identity:
+        """From the bytes of ``pack``; raises ValueError."""
+        if len(raw) < 21:
+            raise ValueError("an identity has at least 21 bytes")
+        return cls(bytes(raw[:16]), bytes(raw[20:]).decode(), struct.unpack_from("<I", raw, 16)[0])

@@ -20,13 +20,15 @@ from onceq.model.classes import (
     class_name,
 )
 from onceq.model.identity import NO_GUID, MessageId, guid_bytes, guid_text
+from onceq.model.json_body import BODY_TYPE
 from onceq.model.limits import IDENTIFIERS_MAX
+from onceq.model.marks import NEVER_S, marked, trace_trailer
 from onceq.model.message import NO_CORRELATION, Acknowledge, Journal, Message
 from onceq.model.record import Record
-from onceq.model.returned import marked
-from onceq.model.time import NEVER_S
-from onceq.model.traced import trailer
 from onceq.model.wording import plural
+
+# ---- letters -------------------------------------------------------------------------------------
+
 
 DEAD_XACT: Final = "SYSTEM$;DEADXACT"
 DEAD: Final = "SYSTEM$;DEADLETTER"
@@ -299,7 +301,7 @@ def _marked(message: Message, returned: int) -> bytes:
     """The extension of what is sent again: it says how often, and of which trace it is. Its own
     trace: that of whoever sends it has nothing to do with what is in it."""
     extension = marked(message.extension, returned)
-    return extension + trailer(message.traceparent) if message.traceparent else extension
+    return extension + trace_trailer(message.traceparent) if message.traceparent else extension
 
 
 def stays(letter: Letter, *, in_doubt: bool, second: bool, returns_max: int) -> str:
@@ -339,3 +341,38 @@ def cannot_go_back(message: Message, transactional: bool | None) -> str:
     if message.transactional and not transactional:
         return "it is transactional, and its queue is not (--to sends it to another)"
     return ""
+
+
+# ---- message words -------------------------------------------------------------------------------
+#
+# Numbers of a message's properties in words: for people, where programs get the numbers.
+
+
+def in_words(name: str, value: int) -> str | None:
+    """What a property says; None: its number says it, or its time.
+
+    Args:
+        name: Of the property, as ``Message`` has it.
+    """
+    if name == "message_class":
+        return f"{class_name(value)} ({value:#06x})"
+    if name == "note":
+        return CAUSES.get(value) or (class_name(value) if value in _ALL_CLASSES else None)
+    if name == "acknowledge":
+        return _flags(Acknowledge(value))
+    if name == "journal":
+        return _flags(Journal(value))
+    if name == "body_type":
+        return "JSON" if value == BODY_TYPE else f"{value:#06x}"
+    if name == "stream":
+        return f"{value:#018x}"
+    return None
+
+
+_ALL_CLASSES = frozenset(map(int, MessageClass))
+
+
+def _flags(value: Acknowledge | Journal) -> str:
+    """The names of what is in it."""
+    names = [one.name.lower().replace("_", "-") for one in type(value) if one in value and one.name]
+    return ", ".join(names) or "none"

@@ -1,9 +1,9 @@
-"""Names of queues: path names and format names, parsed, printed and compared (FN-19).
+r"""Names of queues: path names and format names, parsed, printed and compared (FN-19).
 
 A *format name* says how to reach a queue and is what stands in packets; a *path name* says where
 a queue is registered. Several format names, separated by commas, are a multiple-element format
 name (S3). Prefixes and host names compare case-insensitively and keep their spelling (FN-1). As
-shells eat backslashes, ``/`` may be written for ``\\`` everywhere; ``str`` prints the usual one.
+shells eat backslashes, ``/`` may be written for ``\`` everywhere; ``str`` prints the usual one.
 
 Names are ASCII throughout, so that no two of them only look alike. Every fault is reported with
 its position, counted from 0, and a caret below it. Nothing here knows which queues exist.
@@ -15,13 +15,19 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import lru_cache
+from typing import Final
 
-from onceq.errors import IllegalFormatName, IllegalPathName, UnsupportedFormatName
-from onceq.model.caret import Source
+from onceq.errors import (
+    IllegalFormatName,
+    IllegalPathName,
+    TransactionUsage,
+    UnsupportedFormatName,
+    UnsupportedOperation,
+)
 from onceq.model.identity import NO_GUID, guid_bytes, guid_text
 from onceq.model.limits import (
     COMPUTER_NAME_CHARS_MAX,
@@ -31,6 +37,10 @@ from onceq.model.limits import (
     SUBQUEUE_NAME_CHARS_MAX,
 )
 from onceq.model.queue import name_fault
+from onceq.model.wording import Source
+
+# ---- names ---------------------------------------------------------------------------------------
+
 
 PRIVATE_PREFIX = "private$\\"
 SYSTEM_PREFIX = "system$;"
@@ -434,7 +444,7 @@ _PREFIXES: dict[str, _Parser] = {
 }
 
 
-# ---- what names may be used for (FN-18; to send: ``model/sending.py``) ----------------------
+# ---- what names may be used for (FN-18; to send: ``model/names.py``) ----------------------
 
 
 def may_receive(name: FormatName) -> None:
@@ -447,3 +457,103 @@ def may_receive(name: FormatName) -> None:
         raise UnsupportedFormatName(f"{name} is for sending only")
     if name.protocol.startswith("HTTP"):
         raise UnsupportedFormatName(f"{name}: messages cannot be received over HTTP")
+
+
+# ---- sending -------------------------------------------------------------------------------------
+#
+# What may be sent to, and in which order: rules about names alone (FN-2, FN-13).
+#
+# The queue manager and the Spark operators both decide by these.
+#
+# Upholds: I2 (a send is refused as a whole).
+
+
+def elements_of(text: str) -> tuple[FormatName, ...]:
+    """The names that a destination consists of.
+
+    Raises:
+        IllegalFormatName, IllegalPathName: It is no name, or has too many elements.
+    """
+    elements = parse_any(text)
+    if len(elements) > FORMAT_NAME_ELEMENTS_MAX:
+        raise IllegalFormatName(f"{len(elements)} elements; at most {FORMAT_NAME_ELEMENTS_MAX}")
+    return elements
+
+
+def in_order(names: Iterable[FormatName]) -> list[FormatName]:
+    """The order in which destinations of one send are served, by their names only (FN-13)."""
+    return sorted(names, key=lambda name: name.key())
+
+
+def check_send(name: FormatName, *, transactional: bool) -> None:
+    """Refuse names that nothing can be sent to.
+
+    Raises:
+        TransactionUsage: Multicast, in a transaction.
+        UnsupportedOperation, UnsupportedFormatName: Not at all.
+    """
+    if name.kind is Kind.MULTICAST:
+        if transactional:
+            raise TransactionUsage(f"{name}: multicast is never part of a transaction (FN-17)")
+        raise UnsupportedOperation(f"{name}: onceq does not do multicast")
+    may_send(name)
+    if name.kind is Kind.CONNECTOR:
+        raise UnsupportedOperation(f"{name}: there are no connectors to foreign systems")
+
+
+def may_send(name: FormatName) -> None:
+    """Refuse what applications cannot send to: read-only queues, connectors, subqueues.
+
+    Raises:
+        UnsupportedFormatName: The name is legal, but not for this (FN-2).
+    """
+    if name.is_read_only or name.kind is Kind.MACHINE:
+        raise UnsupportedFormatName(f"{name} is read-only: applications cannot send to it")
+    if name.kind is Kind.CONNECTOR:
+        raise UnsupportedFormatName(f"{name}: only queue managers send to a connector queue")
+    if name.subqueue:
+        raise UnsupportedFormatName(f"{name}: messages enter a subqueue only by a move")
+
+
+# ---- spelling ------------------------------------------------------------------------------------
+#
+# One spelling for each name of a queue: what is written down, and what is compared.
+#
+# People write `private$/orders`, `PRIVATE$\Orders` or `DIRECT=OS:hub\private$\orders`, and
+# mean one queue. Where a name enters that is kept for long, in an offset, a plan or a row, it is
+# written in the usual way (`usual`). A comparison takes what all names of the queue have in
+# common (`folded`, and `local` where all are names at one queue manager).
+#
+# Upholds: FN-1; nothing is raised for what is no name at all: it is equal to itself alone.
+
+
+_DIRECT: Final = re.compile(r"direct=(?:os|tcp|https?):(?:\\\\)?")
+_HTTP_NAME: Final = re.compile(r"\s*direct=https?:", re.IGNORECASE)
+_MSMQ: Final = "msmq\\"
+_PRIVATE: Final = "private$\\"
+_SYSTEM: Final = "system$"
+
+
+def usual(name: str) -> str:
+    """A name with ``\\``, however it was typed; capitals stay, and so does a URL."""
+    return name if _HTTP_NAME.match(name) else name.replace("/", "\\")
+
+
+def folded(name: str) -> str:
+    """A name without what does not count in any: capitals, and which way its strokes lean."""
+    return name.casefold().replace("/", "\\")
+
+
+def local(name: str) -> str:
+    """What all names of a queue have in common at its own queue manager, which they may name.
+
+    Those that tell a queue by a number (``PRIVATE=``, ``PUBLIC=``) have only themselves in common.
+    """
+    text = folded(name.strip())
+    direct = _DIRECT.match(text)
+    path = text[direct.end() :] if direct else text
+    host, stroke, rest = path.partition("\\")
+    if stroke and host + stroke != _PRIVATE and "=" not in host:
+        path = rest.removeprefix(_MSMQ) if direct and "http" in direct[0] else rest
+    # Queues of the system are the same with it and without.
+    return path.removeprefix(_PRIVATE) if _SYSTEM in path else path

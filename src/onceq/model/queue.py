@@ -19,7 +19,6 @@ from onceq.errors import (
     MulticastNotSupported,
     PropertyNotAllowed,
 )
-from onceq.model.caret import Source
 from onceq.model.identity import GUID_BYTES, NO_GUID
 from onceq.model.limits import (
     QUEUE_LABEL_CHARS_MAX,
@@ -27,6 +26,7 @@ from onceq.model.limits import (
     SUBQUEUE_NAME_CHARS_MAX,
 )
 from onceq.model.record import Record
+from onceq.model.wording import Source
 
 QUOTA_UNLIMITED_KB = 0xFFFF_FFFF
 TRACKING_QUEUE = "onceq.tracking"

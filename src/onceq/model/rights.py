@@ -27,6 +27,8 @@ from onceq.model.limits import ACTOR_CHARS_MAX
 from onceq.model.patterns import ANY, WHOLE_MANAGER, ActorPattern, QueuePattern, queue_pattern
 from onceq.model.record import Record
 
+# ---- rights --------------------------------------------------------------------------------------
+
 
 class Right(Enum):
     """What somebody may be allowed to do; the values are the words of commands and views."""
@@ -328,3 +330,29 @@ def check_given(grant: Grant) -> None:
             f"no address has {', '.join(runs)}, because whoever can use it would have that: grant "
             "it to an account, a certificate or a token"
         )
+
+
+# ---- persons -------------------------------------------------------------------------------------
+#
+# For whom a program works, as it says itself: the trail has it beside who has proven to be there.
+#
+# It is a claim of the program, and no proof: a right is never judged by it. So it stands where
+# the place of a connection stands, behind `for`, and never where an actor does.
+
+
+PERSON_CHARS_MAX: Final = 320
+"""Characters of what is said; the rest is left out."""
+
+
+def place_for(place: str, person: str) -> str:
+    """The place of a connection, with the person for whom somebody there says to work.
+
+    Args:
+        place: An address, or ``local``, and behind a comma the process.
+        person: As it was said; "": nothing was.
+    """
+    kept = "".join(c if c.isprintable() and c != "," else "_" for c in person[:PERSON_CHARS_MAX])
+    if not kept.strip():
+        return place
+    where, comma, process = place.partition(",")
+    return f"{where} for {kept.strip()}{comma}{process}"

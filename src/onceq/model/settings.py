@@ -13,6 +13,9 @@ from typing import Final
 
 from onceq.model.limits import OUTCOME_AGE_S, TIME_TO_REACH_QUEUE_DEFAULT_S
 
+# ---- settings ------------------------------------------------------------------------------------
+
+
 SYSLOG_AUTO: Final = "auto"
 KEEP_ASKED: Final = "asked"
 KEEP_REFUSED: Final = "refused"
@@ -163,3 +166,19 @@ def as_written(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
+
+
+# ---- data directory ------------------------------------------------------------------------------
+#
+# Files of a data directory that others than its queue manager look for, by name.
+
+
+STORE_FILE: Final = "STORE"
+"""Who lives there; a directory without it is none of a queue manager."""
+CONFIGURATION_FILE: Final = "onceq.toml"
+TRAIL_FOLDER: Final = "trail"
+"""Where acts of administration stand beside the store (``service/trail_files.py``)."""
+ATTEMPT_KEY_FILE: Final = "attempt.key"
+"""Marks the attempts of applications (``service/api.py``)."""
+SOCKET_FILE: Final = "onceq.sock"
+"""Where a daemon takes connections of applications."""

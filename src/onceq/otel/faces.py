@@ -15,9 +15,9 @@ from typing import Any, Final, TypeVar
 from opentelemetry.trace import Span, SpanKind, TracerProvider
 
 from onceq.client.handlers import awaiting, check_handler
+from onceq.client.plans.branches import started
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.plans.xa import started
 from onceq.client.properties import NOTHING
 from onceq.client.session import Session
 from onceq.client.tasks import running as in_tasks
@@ -27,10 +27,10 @@ from onceq.client.threads import running as in_threads
 from onceq.client.threads.manager import QueueManager
 from onceq.client.threads.transaction import Branch, Transaction
 from onceq.errors import InvalidParameter, ReceiveTimeout
+from onceq.model.branches import Xid
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
-from onceq.model.xid import Xid
-from onceq.otel import names
+from onceq.otel import spans
 from onceq.otel.spans import (
     Messages,
     Parent,
@@ -48,7 +48,7 @@ Manager = TypeVar("Manager", QueueManager, AsyncQueueManager)
 SENDS: Final = ("send", "send_many", "send_tracked", "request", "reply")
 RECEIVES: Final = ("receive", "receive_many")
 SETTLES: Final = {
-    "prepare": names.PREPARED, "commit": names.COMMITTED, "rollback": names.ABORTED
+    "prepare": spans.PREPARED, "commit": spans.COMMITTED, "rollback": spans.ABORTED
 }  # fmt: skip
 """The verbs of XA that have spans, with what becomes of their branch."""
 _TRACING: Final = "_onceq_otel"
@@ -138,13 +138,13 @@ def _sending(tracing: Tracing, name: str, method: Method) -> Method:
     def spanned(to: object, bodies: tuple[Any, ...], values: dict[str, Any]) -> Iterator[Any]:
         destination = str(to.response_queue if isinstance(to, Message) else to)
         span = tracing.start(
-            name, names.SEND, destination, SpanKind.PRODUCER,
+            name, spans.SEND, destination, SpanKind.PRODUCER,
             links=links_to([to]) if isinstance(to, Message) else (),
         )  # fmt: skip
         body = bodies[0] if bodies else values.get("body", NOTHING)
         size = len(body) if isinstance(body, (bytes, str)) else 0
         if size:
-            span.set_attribute(names.BODY_SIZE, size)
+            span.set_attribute(spans.BODY_SIZE, size)
         with current(span):
             yield span, with_trace(span, values, size)
 
@@ -173,9 +173,9 @@ def _sent(span: Span, result: Any) -> None:
         for link in links_to([result]):
             span.add_link(link.context)
     elif isinstance(result, MessageId):
-        span.set_attribute(names.MESSAGE_ID, str(result))
+        span.set_attribute(spans.MESSAGE_ID, str(result))
     elif hasattr(result, "__len__"):
-        span.set_attribute(names.COUNT, len(result))
+        span.set_attribute(spans.COUNT, len(result))
 
 
 # ---- branches ----------------------------------------------------------------------------------

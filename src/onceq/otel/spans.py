@@ -28,13 +28,57 @@ from opentelemetry.trace import (
 )
 
 from onceq.errors import CommittedByHand, InDoubt, OnceqError, RolledBack, RolledBackByHand
+from onceq.model.branches import Xid
 from onceq.model.limits import PACKET_BYTES_MAX
+from onceq.model.marks import untraced
 from onceq.model.message import Message
-from onceq.model.traced import untraced
-from onceq.model.xid import Xid
-from onceq.otel import names
 from onceq.packet.batch import Batch
 from onceq.version import __version__
+
+# ---- names ---------------------------------------------------------------------------------------
+#
+# Names of the semantic conventions for messaging, which OpenTelemetry may still change.
+#
+# They have the status "Development": whoever follows a change of theirs changes this module
+# alone. Those under `onceq.` are ours.
+
+
+SYSTEM: Final = "messaging.system"
+SYSTEM_ONCEQ: Final = "onceq"
+DESTINATION: Final = "messaging.destination.name"
+OPERATION: Final = "messaging.operation.name"
+OPERATION_TYPE: Final = "messaging.operation.type"
+MESSAGE_ID: Final = "messaging.message.id"
+CONVERSATION: Final = "messaging.message.conversation_id"
+BODY_SIZE: Final = "messaging.message.body.size"
+COUNT: Final = "messaging.batch.message_count"
+SERVER: Final = "server.address"
+ERROR_TYPE: Final = "error.type"
+
+CREATE: Final = "create"
+SEND: Final = "send"
+RECEIVE: Final = "receive"
+PROCESS: Final = "process"
+SETTLE: Final = "settle"
+
+OUTCOME: Final = "onceq.transaction.outcome"
+"""What became of the transaction: committed, aborted or in-doubt; of a branch, whose coordinator
+decides later, prepared or ended."""
+COMMITTED: Final = "committed"
+ABORTED: Final = "aborted"
+IN_DOUBT: Final = "in-doubt"
+PREPARED: Final = "prepared"
+ENDED: Final = "ended"
+BRANCH: Final = "onceq.transaction.branch"
+"""Which branch of an external transaction is prepared, decided or left: as ``Xid`` prints it."""
+RECEIVED: Final = "onceq.transaction.received_count"
+SENT: Final = "onceq.transaction.sent_count"
+ABORT_COUNT: Final = "onceq.message.abort_count"
+"""How often the message was received before, and given back."""
+
+
+# ---- spans ---------------------------------------------------------------------------------------
+
 
 LINKS_MAX: Final = 128
 """Links of one span: what the SDK of OpenTelemetry keeps if nobody says otherwise."""
@@ -57,9 +101,9 @@ class Tracing:
         self, provider: TracerProvider | None, server: str = "", parent: Parent = "link"
     ) -> None:
         self._tracer = trace.get_tracer("onceq", __version__, provider)
-        self._always = {names.SYSTEM: names.SYSTEM_ONCEQ}
+        self._always = {SYSTEM: SYSTEM_ONCEQ}
         if server:
-            self._always[names.SERVER] = server
+            self._always[SERVER] = server
         self.parent = parent
 
     def start(
@@ -69,10 +113,10 @@ class Tracing:
     ) -> Span:  # fmt: skip
         """A span that has begun."""
         values: dict[str, Any] = {
-            **self._always, names.OPERATION: operation, names.OPERATION_TYPE: type, **(more or {})
+            **self._always, OPERATION: operation, OPERATION_TYPE: type, **(more or {})
         }  # fmt: skip
         if destination:
-            values[names.DESTINATION] = destination
+            values[DESTINATION] = destination
         return self._tracer.start_span(
             f"{operation} {destination}".rstrip(), context, kind, values, list(links), since_ns
         )
@@ -83,7 +127,7 @@ class Tracing:
         """A receive that has found something; the context of its span."""
         few, count = some(messages)
         span = self.start(
-            "receive", names.RECEIVE, queue, SpanKind.CLIENT, links=links_to(few),
+            "receive", RECEIVE, queue, SpanKind.CLIENT, links=links_to(few),
             context=around, since_ns=since_ns, more=described(few, count),
         )  # fmt: skip
         span.end()
@@ -91,7 +135,7 @@ class Tracing:
 
     def receive_failed(self, queue: str, error: BaseException, since_ns: int) -> None:
         """A receive that was refused, or was cut off."""
-        span = self.start("receive", names.RECEIVE, queue, SpanKind.CLIENT, since_ns=since_ns)
+        span = self.start("receive", RECEIVE, queue, SpanKind.CLIENT, since_ns=since_ns)
         failed(span, error)
         span.end()
 
@@ -105,8 +149,8 @@ class Tracing:
             outcome: What becomes of the branch if no error leaves the block.
         """
         span = self.start(
-            operation, names.SETTLE, "", SpanKind.CLIENT, links=links,
-            more={names.BRANCH: str(xid)},
+            operation, SETTLE, "", SpanKind.CLIENT, links=links,
+            more={BRANCH: str(xid)},
         )  # fmt: skip
         try:
             yield
@@ -116,7 +160,7 @@ class Tracing:
             raise
         finally:
             if outcome:
-                span.set_attribute(names.OUTCOME, outcome)
+                span.set_attribute(OUTCOME, outcome)
             span.end()
 
     @contextlib.contextmanager
@@ -129,7 +173,7 @@ class Tracing:
         if self.parent == "message" and count == 1 and links:
             around = trace.set_span_in_context(NonRecordingSpan(links[0].context))
         span = self.start(
-            "process", names.PROCESS, queue, SpanKind.CONSUMER, links=links, context=around,
+            "process", PROCESS, queue, SpanKind.CONSUMER, links=links, context=around,
             more=described(few, count),
         )  # fmt: skip
         with current(span):
@@ -152,7 +196,7 @@ def current(span: Span) -> Iterator[Span]:
 def failed(span: Span, error: BaseException) -> None:
     """Note an error: of onceq by its stable code, any other by its class."""
     code = error.code if isinstance(error, OnceqError) else type(error).__qualname__
-    span.set_attribute(names.ERROR_TYPE, code)
+    span.set_attribute(ERROR_TYPE, code)
     span.set_status(Status(StatusCode.ERROR, str(error)))
     span.record_exception(error)
 
@@ -160,10 +204,10 @@ def failed(span: Span, error: BaseException) -> None:
 def _became(error: BaseException) -> str:
     """What an error of a verb says of its branch; "" if it leaves that open."""
     if isinstance(error, (RolledBack, RolledBackByHand)):
-        return names.ABORTED
+        return ABORTED
     if isinstance(error, CommittedByHand):
-        return names.COMMITTED
-    return names.IN_DOUBT if isinstance(error, InDoubt) else ""
+        return COMMITTED
+    return IN_DOUBT if isinstance(error, InDoubt) else ""
 
 
 def some(messages: Messages) -> tuple[list[Message], int]:
@@ -180,15 +224,15 @@ def some(messages: Messages) -> tuple[list[Message], int]:
 def described(few: list[Message], count: int) -> dict[str, Any]:
     """Attributes of the messages of a span; of one message what it is."""
     if count != 1:
-        return {names.COUNT: count}
+        return {COUNT: count}
     (message,) = few
     found: dict[str, Any] = {
-        names.MESSAGE_ID: str(message.id), names.BODY_SIZE: len(message.body)
+        MESSAGE_ID: str(message.id), BODY_SIZE: len(message.body)
     }  # fmt: skip
     if any(message.correlation_id):
-        found[names.CONVERSATION] = message.correlation_id.hex()
+        found[CONVERSATION] = message.correlation_id.hex()
     if message.abort_count:
-        found[names.ABORT_COUNT] = message.abort_count
+        found[ABORT_COUNT] = message.abort_count
     return found
 
 

@@ -22,17 +22,17 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanKind, Status, StatusCode
 
+from onceq.client.plans.branches import BranchUnit
 from onceq.client.plans.plan import DONE, Plan
 from onceq.client.plans.sending_unit import ENDING, LOST, NOTHING, PipelinedReceive
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.plans.xa import BranchUnit
 from onceq.client.properties import Bodies
 from onceq.client.results import MessageIds
 from onceq.client.session import Session
 from onceq.errors import InDoubt, ReceiveTimeout, TransactionLost
-from onceq.model.branch import Vote
+from onceq.model.branches import Vote
 from onceq.model.run import Run
-from onceq.otel import names
+from onceq.otel import spans
 from onceq.otel.spans import (
     LINKS_MAX,
     Tracing,
@@ -46,7 +46,7 @@ from onceq.packet.batch import Batch
 
 T = TypeVar("T")
 BatchT = TypeVar("BatchT", bound=Batch)
-_OPERATIONS: Final = {names.ABORTED: "abort", names.PREPARED: "prepare", names.ENDED: "end"}
+_OPERATIONS: Final = {spans.ABORTED: "abort", spans.PREPARED: "prepare", spans.ENDED: "end"}
 """What the span of an end is called; else ``commit``."""
 SPANS_MAX: Final = 1_000
 """Spans of the sends of one transaction that are open at once. Messages beyond them bring the
@@ -84,9 +84,9 @@ class TracedUnit(Unit):
         if len(self._sends) >= SPANS_MAX:
             around = trace.get_current_span()
             return super().send(destination, bodies, with_trace(around, properties, size))
-        more = {names.BODY_SIZE: size} if count == 1 else {names.COUNT: count}
+        more = {spans.BODY_SIZE: size} if count == 1 else {spans.COUNT: count}
         span = self._tracing.start(
-            "create", names.CREATE, str(destination), SpanKind.PRODUCER, more=more
+            "create", spans.CREATE, str(destination), SpanKind.PRODUCER, more=more
         )
         try:
             plan = super().send(destination, bodies, with_trace(span, properties, size))
@@ -162,16 +162,16 @@ class TracedUnit(Unit):
 
     def _settled(self, outcome: str, wrong: str, became: str) -> None:
         operation = _OPERATIONS.get(outcome, "commit")
-        kind = names.SETTLE if self._taken or operation != "commit" else names.SEND
+        kind = spans.SETTLE if self._taken or operation != "commit" else spans.SEND
         links = [Link(span.get_span_context()) for span in self._sends[:LINKS_MAX]]
         span = self._tracing.start(
             operation, kind, "", SpanKind.CLIENT,
             links=(self._links + links)[:LINKS_MAX], context=self.around, since_ns=self._since_ns,
-            more={names.RECEIVED: self._taken, names.SENT: self.total, **self._about()},
+            more={spans.RECEIVED: self._taken, spans.SENT: self.total, **self._about()},
         )  # fmt: skip
         self._end = [Link(span.get_span_context())]
         # An abort that the application has asked for is what it wanted.
-        _say(span, outcome, wrong if wrong != names.ABORTED else "", became)
+        _say(span, outcome, wrong if wrong != spans.ABORTED else "", became)
         span.end()
 
     def _about(self) -> dict[str, Any]:
@@ -180,13 +180,13 @@ class TracedUnit(Unit):
 
     def _wrong(self, outcome: str) -> str:
         """The type of the error that messages were not sent for; "" if they were."""
-        if outcome in (names.COMMITTED, names.PREPARED, names.ENDED):
+        if outcome in (spans.COMMITTED, spans.PREPARED, spans.ENDED):
             return ""
-        if outcome == names.IN_DOUBT:
+        if outcome == spans.IN_DOUBT:
             return InDoubt.code
         if self.doomed is not None:
             return self.doomed.code
-        return TransactionLost.code if self._over == LOST else names.ABORTED
+        return TransactionLost.code if self._over == LOST else spans.ABORTED
 
 
 class TracedBranch(TracedUnit, BranchUnit):
@@ -209,18 +209,18 @@ class TracedBranch(TracedUnit, BranchUnit):
 
     def decide(self) -> Plan[None]:
         """As any other; its span has a link to the end of the work."""
-        with self._tracing.settling("commit", self.xid, names.COMMITTED, self._end):
+        with self._tracing.settling("commit", self.xid, spans.COMMITTED, self._end):
             return (yield from super().decide())
 
     def abort(self, why: str = "") -> Plan[None]:
         """The same, once it was prepared; else it is the end of the work."""
         if not self.over.startswith(Vote.PREPARED.value):
             return (yield from super().abort(why))
-        with self._tracing.settling("abort", self.xid, names.ABORTED, self._end):
+        with self._tracing.settling("abort", self.xid, spans.ABORTED, self._end):
             return (yield from super().abort(why))
 
     def _about(self) -> dict[str, Any]:
-        return {names.BRANCH: str(self.xid)}
+        return {spans.BRANCH: str(self.xid)}
 
     def _ended(self, became: str) -> None:
         if not self._deciding:
@@ -230,19 +230,19 @@ class TracedBranch(TracedUnit, BranchUnit):
 def _outcome(became: str) -> str:
     """What the spans of a unit of work say, by how it is over."""
     if became == "committed":
-        return names.COMMITTED
+        return spans.COMMITTED
     word = became.partition(":")[0]
     if word in (Vote.PREPARED.value, Vote.READ_ONLY.value):
-        return names.PREPARED
+        return spans.PREPARED
     if word in ("ended", "suspended"):
-        return names.ENDED
-    return names.IN_DOUBT if word.startswith("in doubt") else names.ABORTED
+        return spans.ENDED
+    return spans.IN_DOUBT if word.startswith("in doubt") else spans.ABORTED
 
 
 def _say(span: Span, outcome: str, wrong: str, became: str) -> None:
-    span.set_attribute(names.OUTCOME, outcome)
+    span.set_attribute(spans.OUTCOME, outcome)
     if wrong:
-        span.set_attribute(names.ERROR_TYPE, wrong)
+        span.set_attribute(spans.ERROR_TYPE, wrong)
         span.set_status(Status(StatusCode.ERROR, f"the transaction was {became}"))
 
 

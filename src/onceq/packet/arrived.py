@@ -18,14 +18,13 @@ from typing import Final
 
 from onceq.errors import MalformedPacket
 from onceq.model.classes import MessageClass
-from onceq.model.delayed import TRAILER_BYTES, due_of
+from onceq.model.marks import DELAY_BYTES, due_of
 from onceq.model.record import Record
 from onceq.model.run import Buffer, Run, total_of
 from onceq.packet import layout as at
-from onceq.packet.acks import ack_class, is_order_queue
+from onceq.packet.acks import ack_class, is_order_queue, is_settling
 from onceq.packet.address import Address
 from onceq.packet.headers import PacketHeaders, headers
-from onceq.packet.settle import is_settling
 
 USER, ORDER_ACK, FINAL_ACK, SETTLING = 0, 1, 2, 3
 _TX_ASKS: Final = at.TX_FINAL_ACK | at.TX_CONNECTOR
@@ -60,7 +59,7 @@ class ArrivedRun(Record, frozen=True):
             unless they have arrived here before.
         sent_to: URL to which they were sent, if a redirection has led them to their destination;
             "" if none has.
-        due: Second from which they can be received, by their mark (``model/delayed.py``); 0: at
+        due: Second from which they can be received, by their mark (``model/marks.py``); 0: at
             once.
         barred: Whether they ask for acknowledgments at a queue here that their sender may not send
             to.
@@ -193,7 +192,7 @@ class _Shape:
         )  # fmt: skip
         self.multi = parts.multi
         # The size of its body says which acknowledgment between managers it is.
-        self.due = due_of(props.extension[-TRAILER_BYTES:])
+        self.due = due_of(props.extension[-DELAY_BYTES:])
         self.body = len(props.body) if is_order_queue(user.destination) else -1
         # With the next read, too, unless its body says what it is.
         self.lasts = not self.alone and self.body < 0
@@ -251,7 +250,7 @@ class _Shape:
     def _due(self, view: memoryview, start: int, extension: int) -> int:
         """Return when a packet is due whose label has the length of this shape's; 0: at once."""
         end = start + self.label_end + extension
-        return due_of(bytes(view[max(end - TRAILER_BYTES, end - extension) : end]))
+        return due_of(bytes(view[max(end - DELAY_BYTES, end - extension) : end]))
 
     def run(self, first: _Fields, view: memoryview, start: int, lengths: array[int]) -> ArrivedRun:
         """Return the run that begins with a packet of this shape, as far as the next continue it.

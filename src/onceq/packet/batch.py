@@ -13,8 +13,7 @@ from typing import Any, Final, cast, overload
 
 from onceq.model.message import Message
 from onceq.model.run import Run
-from onceq.packet.bodies import bodies
-from onceq.packet.decode import message_of
+from onceq.packet.decode import bodies, message_of
 from onceq.packet.headers import headers
 
 _NONE_BEFORE: Final = (0, "")

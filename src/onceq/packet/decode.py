@@ -13,17 +13,18 @@ import struct
 from typing import Final
 
 from onceq.errors import MalformedPacket
-from onceq.model.delayed import undelayed
 from onceq.model.identity import MessageId
+from onceq.model.marks import undelayed, unmarked, untraced
 from onceq.model.message import Acknowledge, Delivery, Journal, Message
 from onceq.model.record import Record
-from onceq.model.returned import unmarked
-from onceq.model.run import Buffer
-from onceq.model.traced import untraced
+from onceq.model.run import Buffer, Run
 from onceq.packet import layout as at
 from onceq.packet.address import DIRECT, Address, name_of, response_name
 from onceq.packet.headers import PacketHeaders, encode_headers, headers
 from onceq.packet.multi import parse_multi, split_destinations
+
+# ---- decode --------------------------------------------------------------------------------------
+
 
 __all__ = [
     "Address", "Glance", "PacketHeaders", "decode", "encode_headers", "glance", "headers",
@@ -106,7 +107,7 @@ def message_of(
         lookup_id=lookup_id,
         transactional=tx is not None,
         stream=tx.stream if tx else 0,
-        # Without a stream these are the position in its transaction (``packet/heads.py``).
+        # Without a stream these are the position in its transaction (``packet/survey.py``).
         number=tx.number if tx and tx.stream else 0,
         previous=tx.previous if tx and tx.stream else 0,
         transaction=(tx.flags & at.TX_NUMBER_MASK) >> at.TX_NUMBER_SHIFT if tx else 0,
@@ -313,3 +314,60 @@ def set_class(packet: bytearray | memoryview, start: int, size: int, message_cla
     offset = properties_offset(packet, start)
     assert offset + at.PROPERTIES_HEADER <= size, "the properties are inside their packet"
     _U16.pack_into(packet, start + offset + at.PROP_CLASS, message_class)
+
+
+# ---- bodies --------------------------------------------------------------------------------------
+#
+# Bodies of a run of packets, without decoding the rest.
+#
+# Most packets of a run have the same headers except for sizes and numbers. If the bytes that
+# decide the layout equal those of the packet before, the body is at the same offset; any other
+# packet is parsed with all its checks.
+
+
+_SIZES = struct.Struct("<II")
+
+_Layout = tuple[bytes, bytes, bytes, int, int, int]
+_layouts: list[_Layout] = [(b"", b"", b"", 0, 0, 0)]
+"""Of the packet parsed last: a caller that takes one message at a time finds it here again."""
+
+
+def bodies(run: Run) -> list[bytes]:
+    """Return the body of each packet; raises MalformedPacket."""
+    data = run.data if isinstance(run.data, bytes) else bytes(run.data)
+    found: list[bytes] = []
+    add = found.append
+    start = 0
+    base, shape, label, names_end, prop, body_at = _layouts[0]
+    sizes, u32 = _SIZES.unpack_from, at.U32.unpack_from
+    for length in run.lengths:
+        known = (
+            names_end
+            and length >= body_at
+            and data[start : start + at.OFF_PACKET_SIZE] == base
+            and u32(data, start + at.OFF_PACKET_SIZE)[0] == length
+            and data[start + at.OFF_USER_FLAGS : start + names_end] == shape
+            and data[start + prop + 1 : start + prop + 2] == label
+            and not u32(data, start + prop + at.OFF_EXTENSION_SIZE)[0]
+        )
+        if known:
+            size, allocated = sizes(data, start + prop + at.OFF_BODY_SIZE)
+            known = size == allocated and body_at + size <= length
+        if known:
+            add(data[start + body_at : start + body_at + size])
+        else:
+            parts = headers(data[start : start + length])
+            add(parts.properties.body)
+            tx, prop = parts.offsets
+            names_end = 0
+            tx_part = parts.transaction
+            plain = parts.security is None and (tx_part is None or not tx_part.connector)
+            if plain and not parts.properties.extension:
+                names_end = tx or prop
+                shape = data[start + at.OFF_USER_FLAGS : start + names_end]
+                label = data[start + prop + 1 : start + prop + 2]
+                body_at = prop + at.PROPERTIES_HEADER + 2 * label[0]
+                base = data[start : start + at.OFF_PACKET_SIZE]
+                _layouts[0] = (base, shape, label, names_end, prop, body_at)
+        start += length
+    return found

@@ -10,17 +10,102 @@ Upholds: I24.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
-from onceq.errors import MalformedPacket
+from onceq.errors import MalformedPacket, PeerError
 from onceq.model.limits import LABEL_CHARS_MAX, PACKET_BYTES_MAX
+from onceq.model.marks import TRACED_MARK, place_of
 from onceq.model.record import Record
 from onceq.model.run import Buffer
 from onceq.packet import layout as at
 from onceq.packet.address import DIRECT, LIST_HEADER, NOWHERE, Address
-from onceq.packet.reader import Reader
+
+# ---- reader --------------------------------------------------------------------------------------
+#
+# A cursor over bytes from outside: it cannot step outside them, and reports where they are wrong.
+#
+# Every size that a packet declares is compared with the remaining bytes before anything is taken,
+# so that nothing is allocated without them. `need` does it; the others compare by themselves
+# first and call `need` for its error: a packet has some fifteen fields, and a call for each was
+# an eighth of the cost of a received message.
+#
+# Upholds: I24 (no buffer grows by a number that a remote party wrote).
+
+
+class Reader:
+    """Reads one packet from front to back; every fault is a MalformedPacket with its offset.
+
+    Attributes:
+        at: Offset of the next byte.
+        paddings: The padding bytes stepped over so far, piece by piece.
+    """
+
+    __slots__ = ("at", "data", "end", "paddings")
+
+    def __init__(self, data: Buffer, at: int = 0, end: int | None = None) -> None:
+        self.data = data
+        self.at = at
+        self.end = len(data) if end is None else end
+        self.paddings: list[bytes] = []
+
+    def fault(self, what: str) -> MalformedPacket:
+        """Return an error that names this place."""
+        return MalformedPacket(f"{what}, at byte {self.at} of a packet of {self.end}")
+
+    def need(self, size: int, what: str) -> int:
+        """Step over ``size`` bytes; return where they begin."""
+        start = self.at
+        if size > self.end - start:
+            raise self.fault(f"{what} needs {size} bytes, {self.end - start} are left")
+        self.at = start + size
+        return start
+
+    def take(self, size: int, what: str) -> bytes:
+        """Return the next bytes."""
+        start = self.at
+        if size > self.end - start:
+            self.need(size, what)
+        self.at = end = start + size
+        return bytes(self.data[start:end])
+
+    def unpack(self, form: struct.Struct, what: str) -> tuple[Any, ...]:
+        """Return the next fields."""
+        start = self.at
+        if form.size > self.end - start:
+            self.need(form.size, what)
+        self.at = start + form.size
+        return form.unpack_from(self.data, start)
+
+    def wide(self, size: int, what: str) -> str:
+        """Return the UTF-16 text of the next ``size`` bytes, without the NUL that ends it.
+
+        Half surrogates are kept unchanged: the field is an array of 16-bit characters, and a label
+        that is not quite text is no reason to stop a stream of messages.
+        """
+        start = self.at
+        if size > self.end - start:
+            self.need(size, what)
+        self.at = end = start + size
+        raw = bytes(self.data[start:end])
+        if size % 2 or raw[-2:] != b"\0\0":
+            raise self.fault(f"{what} is not terminated")
+        return raw[:-2].decode("utf-16-le", "surrogatepass")
+
+    def align(self, start: int, what: str) -> None:
+        """Step to the next multiple of 4 counted from ``start``; what is skipped is kept."""
+        skipped = self.at
+        end = skipped + (start - skipped) % 4
+        if end > self.end:
+            self.need(end - skipped, f"padding of {what}")
+        self.at = end
+        self.paddings.append(bytes(self.data[skipped:end]))
+
+
+# ---- headers -------------------------------------------------------------------------------------
+
 
 LEGAL_DESTINATION: Final = frozenset((0, 3, 5, 7))
 LEGAL_ADMIN: Final = frozenset((0, 2, 3, 5, 6, 7))
@@ -364,3 +449,53 @@ def _put_properties(
         out += (properties.label + "\0").encode("utf-16-le", "surrogatepass")
     out += properties.extension + properties.body + properties.slack
     _pad(out, start, paddings)
+
+
+# ---- untraced ------------------------------------------------------------------------------------
+#
+# Remove the marks of traces from packets for a queue manager that has not announced traces.
+#
+# A message keeps its mark where it is stored (`model/marks.py`), as another session may carry
+# it to a manager that knows marks. Outgoing packets are checked here, by one search for the mark
+# in all of them; packets that contain it are copied without it. Nothing else in them changes: the
+# mark has a multiple of four bytes, so even the padding is the same.
+#
+# Upholds: no byte of a trace goes to a foreign queue manager.
+
+
+_MARK: Final = re.compile(re.escape(TRACED_MARK))
+
+
+def untraced_packets(data: Buffer) -> Buffer:
+    """Return user packets one after another, without the marks of traces; ``data`` itself if there
+    are none."""
+    if _MARK.search(data) is None:
+        return data
+    view = memoryview(data)
+    made: list[Buffer] = []
+    start = 0
+    while start < len(view):
+        end = start + at.packet_size(view, start)
+        packet = view[start:end]
+        made.append(_untraced(bytes(packet)) if _MARK.search(packet) is not None else packet)
+        start = end
+    return b"".join(made)
+
+
+def _untraced(packet: bytes) -> bytes:
+    try:
+        parts = headers(packet)
+    except PeerError:
+        # An unreadable packet is none of ours, and has no mark.
+        return packet
+    first, last = place_of(parts.properties.extension)
+    if first == last:
+        return packet
+    properties = parts.offsets[1]
+    extension = properties + at.PROPERTIES_HEADER + 2 * parts.properties.label_chars
+    changed = bytearray(packet)
+    at.U32.pack_into(changed, at.OFF_PACKET_SIZE, len(packet) - (last - first))
+    size = len(parts.properties.extension) - (last - first)
+    at.U32.pack_into(changed, properties + at.OFF_EXTENSION_SIZE, size)
+    del changed[extension + first : extension + last]
+    return bytes(changed)

@@ -20,7 +20,7 @@ from onceq.packet.address import (
     Element,
     MultiNames,
 )
-from onceq.packet.reader import Reader
+from onceq.packet.headers import Reader
 
 ELEMENTS_MAX: Final = 2 * FORMAT_NAME_ELEMENTS_MAX
 """A name as given and the queues that it stands for (DL-11)."""

@@ -23,9 +23,17 @@ from onceq.model.limits import EXTENSION_BYTES_MAX, LABEL_CHARS_MAX
 from onceq.model.message import CORRELATION_BYTES
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, alike, total_of
 from onceq.packet import layout as at
-from onceq.packet.columns import cut, gathered, spread, spread_numbers
-from onceq.packet.encode import BLOCK_MESSAGES
-from onceq.packet.templates import CIPHER_RC4, HASH_SHA1, PROPERTIES, label_bytes
+from onceq.packet.encode import (
+    BLOCK_MESSAGES,
+    CIPHER_RC4,
+    HASH_SHA1,
+    PROPERTIES,
+    cut,
+    gathered,
+    label_bytes,
+    spread,
+    spread_numbers,
+)
 
 LABEL_UNITS_MAX: Final = LABEL_CHARS_MAX + 1
 """With the terminator."""

@@ -18,10 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Protocol, runtime_checkable
 
-from onceq.model.branch import Vote
+from onceq.model.branches import PREFIX, Vote, Xid
 from onceq.model.limits import PARTNER_NAME_CHARS_MAX
 from onceq.model.record import Record
-from onceq.model.xid import PREFIX, Xid
 
 TABLE: Final = "onceq_decisions"
 """Of ours, in the application's database: ``manager, number, id, outcome``; the first three are its

@@ -30,9 +30,9 @@ from onceq.errors import (
     PartnerRefused,
     TwoPhaseForbidden,
 )
-from onceq.model.xid import Xid
+from onceq.model.branches import Xid
 from onceq.partners.contract import TABLE, short_name
-from onceq.partners.driving import Calls
+from onceq.partners.procedures import Calls
 from onceq.partners.shares import (
     CONNECT_S,
     LOCK_S,

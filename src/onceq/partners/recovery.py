@@ -39,14 +39,13 @@ from onceq.errors import (
     TwoPhaseForbidden,
     UnknownBranch,
 )
-from onceq.model.branch import Decision
+from onceq.model.branches import PREFIX, Decision, Xid, decider_of
 from onceq.model.record import MutableRecord, field
 from onceq.model.requests.xa import ROWS_MISSING
-from onceq.model.views.work import BranchView, RowsView
-from onceq.model.xid import PREFIX, Xid, decider_of
+from onceq.model.views.looks import BranchView, RowsView
 from onceq.partners.contract import Agent, Counts, Resource, row_of
-from onceq.partners.driving import Call, Calls, drive
 from onceq.partners.finding import Place
+from onceq.partners.procedures import Call, Calls, drive
 
 WAIT_S_MIN: Final = 1.0
 WAIT_S_MAX: Final = 60.0

@@ -31,10 +31,9 @@ from onceq.errors import (
     RolledBackByHand,
     UnknownBranch,
 )
-from onceq.model.branch import Vote
-from onceq.model.xid import Xid
+from onceq.model.branches import Vote, Xid
 from onceq.partners.contract import ABORTED, COMMITTED, NOTED, TABLE, Row
-from onceq.partners.driving import Calls, drive, in_tasks, in_threads
+from onceq.partners.procedures import Calls, drive, in_tasks, in_threads
 
 CONNECT_S: Final = 10
 """How long recovery waits for a connection (seconds)."""

@@ -25,11 +25,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session, scoped_session
 
 from onceq.errors import EnlistRefused, OnceqError, PartnerLost, PartnerRefused
-from onceq.model.branch import Vote
-from onceq.model.xid import Xid
+from onceq.model.branches import Vote, Xid
 from onceq.partners.contract import Agent, Resource, Row, is_last_agent
 from onceq.partners.drivers import last_agent_for
-from onceq.partners.driving import Call, Calls, in_tasks, in_threads
+from onceq.partners.procedures import Call, Calls, in_tasks, in_threads
 
 Work = Session | Connection | AsyncSession | AsyncConnection
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from onceq.errors import EnlistRefused, PartnerEnded, PartnerLost, PartnerRefused
-from onceq.model.xid import Xid
+from onceq.model.branches import Xid
 from onceq.partners.contract import TABLE, short_name
-from onceq.partners.driving import Calls
+from onceq.partners.procedures import Calls
 from onceq.partners.shares import (
     LOCK_S,
     SAVEPOINT,

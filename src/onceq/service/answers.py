@@ -16,10 +16,17 @@ Upholds: I24.
 
 from __future__ import annotations
 
+from array import array
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
 from typing import Final, Protocol
 
+from onceq.core.decision import Answer, CloseSession, Decision, Handed, Piece, Transmit
+from onceq.core.inputs.inputs import Input, Spoiled
+from onceq.core.manager import Manager
+from onceq.errors import DamagedPiece, DamagedRecord
 from onceq.model.limits import (
     ANSWERS_BYTES_MAX,
     ANSWERS_TURN_BYTES,
@@ -27,6 +34,17 @@ from onceq.model.limits import (
     CLIENT_STALLED_S_MAX,
     PACKET_BYTES_MAX,
 )
+from onceq.model.marks import Now
+from onceq.model.requests import Pick, PickBy, Receive
+from onceq.model.run import LENGTH_TYPE, Buffer, Extent, Run, largest_of, starts_of
+from onceq.packet.batch import Batch
+from onceq.packet.decode import set_class
+from onceq.packet.survey import HEAD, bodiless, first_with_correlation, first_with_id, head_of
+from onceq.service.clock import Clock
+from onceq.store.contract import Store
+
+# ---- answers -------------------------------------------------------------------------------------
+
 
 SHARE: Final = 8
 """An application gets at most this part of what is left."""
@@ -273,3 +291,333 @@ class Answers:
     def _tidy(self, asker: Asker, account: _Account) -> None:
         if not account.built and not account.reserved:
             self._accounts.pop(asker, None)
+
+
+# ---- picking -------------------------------------------------------------------------------------
+#
+# A part of what a peek has found: for searches, and for surveys of a queue (RCV-10).
+#
+# The messages are read here, next to the store, so that the application gets one of them, or a
+# short record of each, and not every body that was read.
+#
+# Upholds: I24 (one page of a queue at a time).
+
+
+def wants_bytes(pick: Pick) -> bool:
+    """Return True if the packets have to be read for it."""
+    return pick.by is not PickBy.TOPS or any(pick.value)
+
+
+def picked(handed: Handed, data: Buffer) -> tuple[Run, slice, int]:
+    """Return what to hand out.
+
+    Args:
+        data: The packets, one after another; empty where none of them is wanted.
+
+    Returns:
+        Packets or records; which of the messages they are; and the lookup identifier up to which
+        the queue was searched.
+    """
+    pick = handed.pick
+    assert pick is not None, "there is something to pick by"
+    whole = Run(data, handed.lengths)
+    if pick.by is PickBy.HEADS:
+        starts = accumulate(handed.lengths[:-1], initial=0)
+        heads = b"".join(head_of(data, start) for start in starts)
+        lengths = array(LENGTH_TYPE, (HEAD.size,)) * len(whole)
+        return Run(heads, lengths), slice(None), handed.lookups[-1]
+    if pick.by is PickBy.TOPS:
+        return _tops(whole, int.from_bytes(pick.value, "little")), slice(None), handed.lookups[-1]
+    if pick.by is PickBy.BODILESS:
+        return Run.of(list(map(bodiless, whole))), slice(None), handed.lookups[-1]
+    if pick.by is PickBy.CORRELATION:
+        index = first_with_correlation(whole, pick.value)
+    else:
+        source, number = pick.value[:16], int.from_bytes(pick.value[16:], "little")
+        index = first_with_id(whole, source, number)
+    if index < 0:
+        return Run(b"", array(LENGTH_TYPE)), slice(0, 0), handed.lookups[-1]
+    return whole.part(index, 1), slice(index, index + 1), handed.lookups[index]
+
+
+def _tops(whole: Run, size: int) -> Run:
+    """Return every packet, cut off after ``size`` bytes."""
+    lengths = whole.lengths
+    if size >= largest_of(lengths):
+        return whole
+    if not size:
+        return Run(b"", array(LENGTH_TYPE, bytes(lengths.itemsize * len(lengths))))
+    view, starts = memoryview(whole.data), accumulate(lengths[:-1], initial=0)
+    # A slice beyond the end of its packet would take in the next one.
+    cut = array(LENGTH_TYPE, [min(length, size) for length in lengths])
+    pieces = [view[start : start + n] for start, n in zip(starts, cut, strict=True)]
+    return Run(b"".join(pieces), cut)
+
+
+# ---- delivered -----------------------------------------------------------------------------------
+#
+# Messages that are handed out, with their bytes.
+
+
+def delivered(handed: Handed, fetch: Callable[[Sequence[Piece]], Buffer]) -> Batch:
+    """Fetch the bytes of messages, if any of them are wanted."""
+    wanted = handed.pick is None or wants_bytes(handed.pick)
+    data = fetch(handed.pieces) if wanted else b""
+    if handed.classes and wanted:
+        # A copy: the bytes may be those of the log in memory, which others read.
+        changed = bytearray(data)
+        starts = list(starts_of(handed.lengths))
+        for index, value in handed.classes:
+            set_class(changed, starts[index], handed.lengths[index], value)
+        data = bytes(changed)
+    if handed.pick is None:
+        return Batch(
+            Run(data, handed.lengths), handed.lookups, handed.arrived, handed.aborts,
+            handed.moves, notes=handed.notes, failures=handed.failures,
+        )  # fmt: skip
+    run, part, scanned = picked(handed, data)
+    # A slice of all messages may have no beginning.
+    first, end, _ = part.indices(len(handed.lookups))
+    moves = [(at - first, n, last) for at, n, last in handed.moves if first <= at < end]
+    notes = [(at - first, note) for at, note in handed.notes if first <= at < end]
+    failures = [(at - first, times, why) for at, times, why in handed.failures if first <= at < end]
+    return Batch(
+        run, handed.lookups[part], handed.arrived[part], handed.aborts[part], moves, scanned, notes,
+        failures,
+    )  # fmt: skip
+
+
+# ---- verifying -----------------------------------------------------------------------------------
+#
+# Read messages before they are handed out, so that damage is found in time.
+#
+# Recent writes are in memory. Anything older is read from the disk when a decision wants to hand
+# it out or transmit it, after its records were appended and before they are synced. If the bytes
+# are not what was written, the core sets the messages in them aside
+# (`core/management/damage.py`) in the same sync. The others are handed out; a request that got
+# damaged messages only is repeated internally. A transmission is given up with its session: the
+# next one begins behind what has ended.
+#
+# A receive outside a transaction removes what it hands out; so its messages are read before the
+# core decides about it.
+#
+# Upholds: I23.
+
+
+AHEAD_BYTES_MAX = 32 << 20
+"""Bytes of read-ahead that are kept until they are handed out; the rest is read once more then,
+so that one large request does not decide how much memory this takes."""
+TRIES_MAX = 64
+"""Times that a receive looks for an undamaged message before it is decided without one."""
+
+
+class Verifying:
+    """Reads the messages of decisions, and has damaged ones set aside."""
+
+    def __init__(
+        self, manager: Manager, store: Store, clock: Clock, submit: Callable[[Input], None]
+    ) -> None:
+        self._manager, self._store, self._clock, self._submit = manager, store, clock, submit
+        self._space = manager.state.space
+        self._ahead: dict[int, Buffer] = {}
+        """What was read already, by the identity of the pieces."""
+        self.kept = 0
+        """Bytes read ahead since all was handed out."""
+
+    def read(self, pieces: Sequence[Piece]) -> Buffer:
+        """Return bytes from the log or from the core, joined."""
+        # What was read already is handed out once.
+        if self._ahead and (ahead := self._ahead.pop(id(pieces), None)) is not None:
+            return ahead
+        read = self._store.read
+        if len(pieces) == 1:  # which is not copied
+            piece = pieces[0]
+            return piece if isinstance(piece, bytes) else read(piece.address, piece.size)
+        return b"".join(
+            piece if isinstance(piece, bytes) else read(piece.address, piece.size)
+            for piece in pieces
+        )
+
+    def done(self) -> None:
+        """Forget the read-ahead: everything was handed out."""
+        self._ahead.clear()
+        self.kept = 0
+
+    def _cold(self, pieces: Sequence[Piece]) -> bool:
+        """Return True if any of the pieces may have to be read from the disk."""
+        warm = self._store.remembered
+        for piece in pieces:
+            if not isinstance(piece, bytes) and piece.address < warm:
+                break
+        else:
+            return False
+        return True
+
+    # ---- before a decision ----------------------------------------------------------------------
+
+    def decide(self, now: Now, items: Sequence[Input]) -> list[Decision]:
+        """Decide about the inputs, in order; messages that would be removed are checked first."""
+        step, bases = self._manager.step, self._space.bases
+        decisions: list[Decision] = []
+        for item in items:
+            if (
+                isinstance(item, Receive) and not item.transaction and not item.peek
+                and bases and bases[0] < self._store.remembered
+            ):  # fmt: skip
+                decisions += self._set_aside(now, item)
+            decisions.append(step(now, item))
+        return decisions
+
+    def _set_aside(self, now: Now, item: Receive) -> list[Decision]:
+        """Set aside damaged messages that a receive would remove."""
+        decisions: list[Decision] = []
+        # Each round sets aside what it found damaged, and so foresees other messages.
+        for _ in range(TRIES_MAX):
+            pieces = self._manager.foresee(item)
+            damaged = self.damaged(pieces) if pieces and self._cold(pieces) else ()
+            if not damaged:
+                break
+            decisions.append(self._manager.step(now, Spoiled(damaged)))
+        return decisions
+
+    # ---- before a sync --------------------------------------------------------------------------
+
+    def look(self, decisions: Sequence[Decision]) -> list[Decision]:
+        """Read what decisions will hand out; return what follows from damage that was found."""
+        more: list[Decision] = []
+        for decision in decisions:
+            for at, action in enumerate(decision.actions):
+                if isinstance(action, Answer):
+                    handed = action.result
+                    if not isinstance(handed, Handed) or not self._cold(handed.pieces):
+                        continue
+                    if handed.pick is not None and not wants_bytes(handed.pick):
+                        continue
+                    if not self._try(handed.pieces):
+                        self._spoiled_answer(decision, at, action, handed, more)
+                elif (
+                    isinstance(action, Transmit)
+                    and self._cold(action.pieces)
+                    and not self._try(action.pieces)
+                ):
+                    damaged = self.damaged(action.pieces)
+                    more.append(self._step(Spoiled(damaged, unsent=action.before)))
+                    reason = "a message that was to be transmitted is damaged"
+                    decision.actions[at] = CloseSession(action.session, reason)
+        return more
+
+    def _try(self, pieces: Sequence[Piece]) -> bool:
+        try:
+            data = self.read(pieces)
+        except DamagedRecord:
+            return False
+        if self.kept + len(data) <= AHEAD_BYTES_MAX:
+            self.kept += len(data)
+            self._ahead[id(pieces)] = data
+        return True
+
+    def _step(self, item: Input) -> Decision:
+        return self._manager.step(self._clock.read(), item)
+
+    def damaged(self, pieces: Sequence[Piece]) -> tuple[DamagedPiece, ...]:
+        """Return the pieces that are not what was written.
+
+        Pieces in memory are not checked. Among them is what this pump has decided to store: a
+        receive may take it before it is appended, and the store has no bytes there yet.
+        """
+        found: list[DamagedPiece] = []
+        warm = self._store.remembered
+        for piece in pieces:
+            if isinstance(piece, bytes) or piece.address >= warm:
+                continue
+            try:
+                self._store.read(piece.address, piece.size)
+            except DamagedRecord as error:
+                found += error.pieces or (DamagedPiece(piece.address, piece.size, "", 0),)
+        return tuple(dict.fromkeys(found))
+
+    def _spoiled_answer(
+        self, decision: Decision, at: int, action: Answer, handed: Handed, more: list[Decision]
+    ) -> None:
+        """Answer with the undamaged messages; or ask again, if there is none."""
+        asked = handed.asked
+        for _ in range(TRIES_MAX):
+            bad = self._bad(_places(handed))
+            good = [index for index in range(len(handed.lengths)) if index not in bad]
+            done = self._set_these_aside(action.owner, handed, bad)
+            more.append(done)
+            if not good:
+                break
+            handed = _only(handed, _places(handed), good)
+            # Kept for the answer, which is made after the sync. A piece that a remembered read
+            # found whole is read again here, and may not be.
+            if self._try(handed.pieces):
+                decision.actions[at] = replace(action, result=handed)
+                return
+        if not good and isinstance(asked, Receive) and done.records:
+            decision.actions[at] = replace(action, owner=0)
+            # All were damaged and are set aside: it is asked again, and its answer is the
+            # repetition's.
+            self._submit(asked)
+            return
+        if good and isinstance(asked, Receive):
+            more.append(self._step(Spoiled((), action.owner, untold=asked.transaction)))
+        pieces = tuple(dict.fromkeys(piece for found in bad.values() for piece in found))
+        error = DamagedRecord("these messages are damaged, and were set aside", pieces)
+        decision.actions[at] = replace(action, result=error)
+
+    def _bad(self, places: Places) -> dict[int, tuple[DamagedPiece, ...]]:
+        """Return which of some messages are damaged, and where."""
+        found = ((index, self.damaged(place)) for index, place in enumerate(places))
+        return {index: damaged for index, damaged in found if damaged}
+
+    def _set_these_aside(
+        self, owner: int, handed: Handed, bad: Mapping[int, tuple[DamagedPiece, ...]]
+    ) -> Decision:
+        """Set aside some of the messages that were to be handed out."""
+        asked, places = handed.asked, _places(handed)
+        removed = isinstance(asked, Receive) and not asked.transaction and not asked.peek
+        gone = tuple(
+            (handed.queue, handed.lookups[index], handed.lengths[index], places[index][0].address)
+            for index in (bad if removed else ())
+        )
+        pieces = tuple(dict.fromkeys(piece for found in bad.values() for piece in found))
+        return self._step(Spoiled(pieces, owner, gone=gone))
+
+
+Places = Sequence[tuple[Extent, ...]]
+
+
+def _places(handed: Handed) -> Places:
+    """Return where the parts of each message lie: several messages may lie in one piece, and one
+    in two (``InTwoParts``)."""
+    places: list[tuple[Extent, ...]] = []
+    pieces = iter(handed.pieces)
+    at = end = 0
+    for length in handed.lengths:
+        parts, left = [], length
+        while left:
+            if at == end:
+                piece = next(pieces)
+                assert not isinstance(piece, bytes), "what is received lies in the log"
+                at, end = piece.address, piece.address + piece.size
+            size = min(left, end - at)
+            parts.append(Extent(at, size))
+            at, left = at + size, left - size
+        places.append(tuple(parts))
+    return places
+
+
+def _only(handed: Handed, places: Places, chosen: Sequence[int]) -> Handed:
+    """Return the same with some of the messages only."""
+    new = {old: index for index, old in enumerate(chosen)}
+    return replace(
+        handed,
+        pieces=tuple(part for index in chosen for part in places[index]),
+        lengths=array(LENGTH_TYPE, (handed.lengths[index] for index in chosen)),
+        lookups=array("Q", (handed.lookups[index] for index in chosen)),
+        arrived=array("I", (handed.arrived[index] for index in chosen)),
+        aborts=array("I", (handed.aborts[index] for index in chosen)),
+        classes=tuple((new[index], value) for index, value in handed.classes if index in new),
+        moves=tuple((new[at], count, last) for at, count, last in handed.moves if at in new),
+    )

@@ -13,13 +13,16 @@ Upholds: I17 (a lost client's transactions abort), I24 (bounded memory).
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, Protocol
 
 from onceq.core.decision import Handed
-from onceq.core.inputs.inputs import OwnerCame
+from onceq.core.inputs.inputs import Input, JobBatch, JobFailed, NextJob, OwnerCame
+from onceq.core.step.units import KEY_BYTES
 from onceq.errors import (
     InsufficientResources,
     MalformedPacket,
@@ -27,9 +30,12 @@ from onceq.errors import (
     OnceqError,
     OperationCancelled,
     ServiceNotAvailable,
+    StorageFailure,
     UnknownVersion,
     UnsupportedOperation,
 )
+from onceq.model.branches import NUMBER_BYTES, TAG_BYTES
+from onceq.model.identity import GUID_BYTES
 from onceq.model.limits import (
     CLIENT_PEEKS_MAX,
     CLIENT_RECEIVES_MAX,
@@ -37,19 +43,95 @@ from onceq.model.limits import (
     CLIENT_UNANSWERED_MAX,
     PACKET_BYTES_MAX,
 )
-from onceq.model.persons import place_for
+from onceq.model.marks import FOR_EVER_US
 from onceq.model.policy import Door
-from onceq.model.requests import KINDS, CancelReceive, Fetch, HoldLog, Look, Receive, Request
+from onceq.model.requests import (
+    KINDS,
+    BeginAttempt,
+    CancelReceive,
+    CreateQueue,
+    CreateToken,
+    EditDirectory,
+    Enlist,
+    Fetch,
+    HoldLog,
+    Look,
+    Receive,
+    Request,
+    SetRights,
+)
 from onceq.model.requests.request import said
-from onceq.model.rights import NOBODY, Actor
+from onceq.model.rights import NOBODY, Actor, place_for
 from onceq.model.run import Buffer
+from onceq.model.settings import ATTEMPT_KEY_FILE
+from onceq.model.tokens import SECRET_BYTES
 from onceq.packet.batch import Batch
+from onceq.service.clock import Clock
 from onceq.service.engine import Engine
-from onceq.service.requests import admit
 from onceq.service.tokens import Challenge, actor_of, unproven
-from onceq.wire.app import answers, frames
+from onceq.wire.app import codec, frames
 from onceq.wire.app.codec import read
 from onceq.wire.app.frames import ANSWER, FAILED, Code
+
+# ---- requests ------------------------------------------------------------------------------------
+#
+# The one door for requests of applications: of daemons and of embedded managers.
+#
+# A request is checked here, so that the rules of the core meet only values that they can handle.
+# It also gets what only the service knows: its owner, the time, and random bytes. A fault in a
+# request is that request's own: it is answered with its error, and nothing else happens.
+#
+# Upholds: I24 (no value from outside makes the core fail).
+
+
+Inner = JobBatch | JobFailed | NextJob
+"""Requests of a queue manager to itself, which no application can make."""
+
+
+def complete(
+    asked: Request | Inner, owner: int, number: int, *, clock: Clock, random: Callable[[int], bytes]
+) -> Input:
+    """Complete a request of the queue manager itself: also one that no application can make."""
+    if isinstance(asked, Request):
+        admit(asked, owner, number, clock=clock, random=random)
+        return asked
+    return replace(asked, owner=owner, request=number)
+
+
+def admit(
+    request: Request, owner: int, number: int, *, clock: Clock, random: Callable[[int], bytes]
+) -> None:
+    """Check and complete a request, so that the core can take it.
+
+    Args:
+        owner, number: The owner of the request, and its number; values in the request itself are
+            overwritten.
+        random: Returns the given number of random bytes.
+
+    Raises:
+        OnceqError: It is wrong in itself.
+    """
+    request.check()
+    request.owner, request.request = owner, number
+    if isinstance(request, Receive):
+        wait_us = request.wait_ms * 1000
+        if wait_us > 0:
+            wait_us += clock.read().mono_us
+        request.wait_until_us = FOR_EVER_US if wait_us < 0 else min(wait_us, FOR_EVER_US)
+    elif isinstance(request, CreateQueue):
+        request.instance = random(GUID_BYTES)
+    elif isinstance(request, (EditDirectory, SetRights)):
+        request.guid = random(GUID_BYTES)
+    elif isinstance(request, Enlist):
+        request.drawn = random(NUMBER_BYTES)
+    elif isinstance(request, BeginAttempt):
+        request.drawn = random(TAG_BYTES)
+    elif isinstance(request, CreateToken):
+        request.secret = random(SECRET_BYTES)
+
+
+# ---- api -----------------------------------------------------------------------------------------
+
 
 _HELLO, _LOOK, _PROVE = int(Code.HELLO), Look.code, int(Code.PROVE)
 _RECEIVES: Final = frozenset((Receive.code, Fetch.code))
@@ -330,7 +412,7 @@ class ApiConnection:
 
     def _refuse(self, error: OnceqError) -> None:
         """Report the error, and end the connection: nothing more of it can be trusted."""
-        failure = frames.Failure(error.code, error.text[: answers.TEXT_CHARS_MAX])
+        failure = frames.Failure(error.code, error.text[: codec.TEXT_CHARS_MAX])
         self._transport.writelines(frames.frame(0, FAILED, failure))
         self._transport.close()
         self.connection_lost()
@@ -356,7 +438,7 @@ class ApiConnection:
             size = len(result.run.data) if isinstance(result, Batch) and not self._gone else 0
             self._engine.answers.built(self, request, size, self._now_us())
         if not self._gone:
-            self._transport.writelines(answers.encode(request, code, result))
+            self._transport.writelines(codec.encode(request, code, result))
             looked = code == _LOOK and self._looking
             self._looking &= not looked
             (self._work if looked else self._throttle)()
@@ -441,3 +523,60 @@ class ApiConnection:
             self._parked.clear()
             self._engine.answers.gone(self)
             self._engine.owner_gone(self._owner)
+
+
+# ---- attempt key ---------------------------------------------------------------------------------
+#
+# The key with which a queue manager marks the attempts of its applications (finding S9).
+#
+# It is in a file beside the store, for the account of the queue manager alone, so that an attempt
+# goes on when the queue manager is started again: a Spark task whose queue manager was killed
+# begins its branch again. No backup has the file, and a restore moves it aside with the store
+# that it replaces. A lost or damaged key is replaced, and earlier attempts end.
+#
+# Upholds: I28 (nobody begins a branch in the attempt of another one).
+
+
+def kept_entropy(
+    folder: str, random: Callable[[int], bytes] = os.urandom
+) -> Callable[[int], bytes]:  # fmt: skip
+    """Return a source of random bytes whose last ``KEY_BYTES`` are the same at each start.
+
+    Args:
+        folder: The data directory.
+        random: Returns the given number of random bytes.
+
+    Returns:
+        A function that returns the given number of bytes; raises StorageFailure.
+    """
+    path = os.path.join(folder, ATTEMPT_KEY_FILE)
+
+    def entropy(size: int) -> bytes:
+        try:
+            key = _read(path) or _made(path, random(KEY_BYTES))
+        except OSError as error:
+            raise StorageFailure(f"{path}: {os.strerror(error.errno or 0)}") from error
+        return random(size - KEY_BYTES) + key
+
+    return entropy
+
+
+def _read(path: str) -> bytes:
+    """Return the key; b"" if there is none."""
+    with suppress(FileNotFoundError), open(path, "rb") as file:
+        found = file.read(KEY_BYTES + 1)
+        return found if len(found) == KEY_BYTES else b""
+    return b""
+
+
+def _made(path: str, key: bytes) -> bytes:
+    """Write a key, whole or not at all."""
+    fresh = f"{path}.new"
+    with suppress(FileNotFoundError):
+        os.unlink(fresh)
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(key)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(fresh, path)
+    return key

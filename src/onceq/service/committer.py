@@ -11,26 +11,174 @@ Upholds: I1, I9 (by the order of persisting and acting).
 
 from __future__ import annotations
 
+import importlib
+import platform
+import sys
 from bisect import bisect_left
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, Final, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, Final, Protocol, TypeVar, cast
 
-from onceq.core.decision import Answer, Decision, Handed, HistoryWanted, Observed
+from onceq.core.decision import Answer, Decision, Handed, HistoryWanted, Measured, Observed
 from onceq.core.inputs.inputs import Input, Spoiled
 from onceq.core.manager import Manager
-from onceq.errors import DamagedPiece, DamagedRecord
+from onceq.errors import ConfigurationError, DamagedPiece, DamagedRecord
+from onceq.model.identity import Identity
 from onceq.model.requests import Receive
 from onceq.model.settings import Settings
-from onceq.service.clock import Clock, ticks_ns
-from onceq.service.delivered import delivered
-from onceq.service.due import NEVER, Due
-from onceq.service.history import History
-from onceq.service.metrics import BOUNDS_NS, Measuring
-from onceq.service.rates import Rates
-from onceq.service.verifying import Verifying
+from onceq.model.views.metrics import Durations
+from onceq.service.answers import Verifying, delivered
+from onceq.service.clock import NEVER, Clock, Due, ticks_ns
+from onceq.service.pacing import Rates
 from onceq.store.contract import Recovered, Store
+from onceq.store.files import Files
+from onceq.store.log import LogStore
+from onceq.version import __version__
+
+# ---- metrics -------------------------------------------------------------------------------------
+#
+# Counters of the service, which complete the metrics of the core.
+#
+# Durations are taken for each sync, not for each message. The committer updates them itself: a
+# few reads of a machine counter and two steps in arrays. The disk is read only when somebody asks
+# for metrics.
+
+
+NS: Final = 1_000_000_000
+BOUNDS_NS: Final = tuple(
+    int(bound * NS)
+    for bound in (
+        0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
+        10,
+    )
+)  # fmt: skip
+"""Upper bounds of the classes: from a good solid-state disk to a hung one."""
+IMPL: Final = f"{sys.implementation.name}-{platform.python_version()}"
+
+
+class Histogram:
+    """Durations of one kind of work. Callers add to it directly, because each commit waits for
+    that."""
+
+    __slots__ = ("counts", "total_ns")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS_NS) + 1)
+        self.total_ns = 0
+
+    def view(self) -> Durations:
+        """Return the current counts."""
+        bounds = tuple(bound / NS for bound in BOUNDS_NS)
+        return Durations(bounds, tuple(self.counts), self.total_ns / NS)
+
+
+class Host(Protocol):
+    """The part of the engine that metrics need."""
+
+    @property
+    def store(self) -> Store:
+        """Return its store."""
+
+    def answer(self, owner: int, request: int, result: object) -> None:
+        """Answer a request whose result is not the core's."""
+
+
+class Measuring:
+    """Counters of the service of one queue manager.
+
+    Attributes:
+        commits: From the beginning of a turn of work until what it decided was durable.
+        syncs: Waits for the disk in these.
+        turned_away: Connections that were not let in, by kind.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.commits = Histogram()
+        self.syncs = Histogram()
+        self.turned_away: Counter[str] = Counter()
+
+    def perform(self, action: Measured) -> None:
+        """Add what only the service knows, and answer."""
+        store = self._host.store
+        view = replace(
+            action.view,
+            version=__version__,
+            impl=IMPL,
+            commits=self.commits.view(),
+            syncs=self.syncs.view(),
+            turned_away=dict(self.turned_away),
+            store_bytes=_kinds(store),
+            disk_free=store.free_bytes(),
+        )
+        self._host.answer(action.owner, action.request, view)
+
+
+def _kinds(store: Store) -> dict[str, int]:
+    """Return what a store takes on the disk, by kind."""
+    parts = getattr(store, "disk_parts", None)
+    return dict(parts()) if parts is not None else {"log": store.disk_bytes()}
+
+
+# ---- history -------------------------------------------------------------------------------------
+#
+# The history of this manager, if its setting asks for one: found by name, fed by the engine.
+#
+# Its writer needs libraries that a plain install lacks (`onceq[history]`), so nothing of it is
+# imported before the setting is read.
+
+
+class History(Protocol):
+    """What keeps a history: ``onceq.history.keeper.Keeper``."""
+
+    @property
+    def position(self) -> int:
+        """Return the position before which everything is recorded, or known to be missing."""
+
+    @property
+    def notes(self) -> int:
+        """Return the number of events in memory, which wait even if the log has nothing more to
+        report."""
+
+    def mark(self, position: int, wall_us: int) -> None:
+        """Note that everything before a log position is durable at that time."""
+
+    def observe(self, position: int, wall_us: int, what: Observed) -> None:
+        """Note an event that has no record."""
+
+    def covered(self, position: int) -> None:
+        """Note that a checkpoint is in force."""
+
+    def needs(self, base: int, end: int) -> bool:
+        """Return True if a part of the log must stay; not to be called while ``project`` runs."""
+
+    def project(self, upto: int, wall_us: int) -> None:
+        """Go on up to a position that is durable; slow, in any thread, never raises."""
+
+
+def history_of(store: LogStore, files: Files, settings: Settings) -> History | None:
+    """Return the history of the manager in a store; None if none is wanted.
+
+    Raises:
+        ConfigurationError: A library is missing.
+        StorageFailure: Its folder cannot be used.
+    """
+    if not settings.history:
+        return None
+    try:
+        made = importlib.import_module("onceq.history.keeper").keeper
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"settings.history needs the package {error.name}: pip install 'onceq[history]', or "
+            "set history = false"
+        ) from None
+    return cast(History, made(store, files, store.path, Identity.unpack(store.identity), settings))
+
+
+# ---- committer -----------------------------------------------------------------------------------
+
 
 T = TypeVar("T")
 

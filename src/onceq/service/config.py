@@ -8,23 +8,37 @@ file, the line and what to write instead. ``docs/reference/configuration.md`` li
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import ipaddress
+import logging
 import os
 import re
+import ssl
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
-from onceq.errors import ConfigurationError
-from onceq.model.data_directory import CONFIGURATION_FILE
-from onceq.model.hosts import HERE
+from onceq.errors import ConfigurationError, MalformedPacket
+from onceq.model.addresses import HERE, name_for_others
+from onceq.model.http import ORDER_QUEUE_PATH, HttpNames, Mappings, host_of
 from onceq.model.identity import guid_bytes, guid_text
-from onceq.model.limits import LOG_SEGMENT_BYTES_MAX, LOG_SEGMENT_BYTES_MIN
-from onceq.model.settings import SETTING_NAMES, WORDS, Settings
+from onceq.model.limits import (
+    LOG_SEGMENT_BYTES_MAX,
+    LOG_SEGMENT_BYTES_MIN,
+    MAPPING_FILE_BYTES_MAX,
+    MAPPING_FILES_MAX,
+    MAPPING_LOOK_S,
+)
+from onceq.model.settings import CONFIGURATION_FILE, SETTING_NAMES, WORDS, Settings
 from onceq.permission import denied
-from onceq.service.logs import FORMATS, LEVELS
+from onceq.service.logs import FORMATS, LEVELS, event
+from onceq.tls.contexts import Files, Guarded, show, told, trust
+from onceq.wire.srmp.mapping import MappingFile, read
+
+# ---- config --------------------------------------------------------------------------------------
+
 
 PORT_FILE = "onceq.port"
 PID_FILE = "onceq.pid"
@@ -215,7 +229,7 @@ def _configuration(values: Mapping[str, Any]) -> Configuration:
 
 
 def _authorities(given: object) -> dict[str, Any]:
-    from onceq.tls.scope import scopes  # who does not speak of it does not load TLS
+    from onceq.tls.identity import scopes  # who does not speak of it does not load TLS
 
     try:
         return scopes(given)
@@ -447,3 +461,244 @@ def split_address(where: str, port: int | None) -> tuple[str, int]:
     if not good or not bare or (":" in bare and not host.startswith("[")) or " " in bare:
         raise ConfigurationError(f"{where!r} is not an address such as 127.0.0.1:1801")
     return bare, int(tail)
+
+
+# ---- mappings ------------------------------------------------------------------------------------
+#
+# Mapping files of a queue manager: read from a folder, and again when one of them has changed.
+#
+# The folder is `mapping` in the data directory, or the one that `http_mapping` names. Its
+# files end in `.xml` and are read in the order of their names, after the tables of
+# `onceq.toml`. A fault stops a start. Later it changes nothing: the earlier content stays in
+# force, whole, and the log names the file.
+
+
+FOLDER = "mapping"
+_Signature = tuple[tuple[str, int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """One file of a folder.
+
+    Attributes:
+        name: Without the folder.
+        content: Its mappings; None if it cannot be used.
+        problem: Why not; "" if it can.
+    """
+
+    name: str
+    content: MappingFile | None
+    problem: str = ""
+
+
+class MappingFolder:
+    """The mapping files of one folder."""
+
+    def __init__(self, path: str) -> None:
+        """Name the folder; nothing is read yet. It may be missing."""
+        self.path = path
+        self._seen: _Signature | None = None
+        self._due_us = 0
+        self._found = Mappings()
+        self._problem = ""
+        """The last logged fault; a fault is logged once."""
+
+    def files(self) -> list[ReadFile]:
+        """Return every file of the folder, read now.
+
+        Raises:
+            ConfigurationError: The folder cannot be read, or has too many files.
+        """
+        return [self._file(name) for name, *_ in self._signature()]
+
+    def load(self) -> Mappings:
+        """Return the mappings of all files.
+
+        Raises:
+            ConfigurationError: A file cannot be used; it is named with its fault.
+        """
+        self._seen = self._signature()
+        found = Mappings()
+        for file in self.files():
+            if file.content is None:
+                raise ConfigurationError(
+                    f"{os.path.join(self.path, file.name)}: {file.problem}; "
+                    "mend it or take it out of the folder"
+                )
+            found += file.content.mappings
+        self._found = found
+        return found
+
+    def current(self, now_us: int) -> Mappings:
+        """Return the mappings in force; looks for changed files at most each MAPPING_LOOK_S.
+
+        Args:
+            now_us: Monotonic microseconds.
+        """
+        if now_us >= self._due_us:
+            self._due_us = now_us + int(MAPPING_LOOK_S * 1_000_000)
+            self._look()
+        return self._found
+
+    def _look(self) -> None:
+        try:
+            if self._signature() == self._seen:
+                return
+            self.load()
+        except ConfigurationError as error:
+            if error.text != self._problem:
+                self._problem = error.text
+                event(
+                    "mapping files cannot be used: what was read before stays in force",
+                    level=logging.WARNING, reason=error.text,
+                )  # fmt: skip
+            return
+        self._problem = ""
+        event(
+            "mapping files were read", folder=self.path, files=len(self._seen or ()),
+            redirections=len(self._found.redirections), receipts=len(self._found.receipts),
+            outbound=len(self._found.outbound),
+        )  # fmt: skip
+
+    def _signature(self) -> _Signature:
+        """Return name, size, time of change and number of each file, by name."""
+        try:
+            with os.scandir(self.path) as entries:
+                found = [entry for entry in entries if entry.name.casefold().endswith(".xml")]
+                stats = [(entry.name, entry.stat()) for entry in found]
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise ConfigurationError(f"{self.path} cannot be read: {error.strerror}") from None
+        if len(stats) > MAPPING_FILES_MAX:
+            raise ConfigurationError(
+                f"{self.path} has {len(stats)} mapping files; at most {MAPPING_FILES_MAX} are read"
+            )
+        return tuple(
+            # The number as well: a file that has replaced another may have its size and time.
+            sorted((name, stat.st_size, stat.st_mtime_ns, stat.st_ino) for name, stat in stats)
+        )
+
+    def _file(self, name: str) -> ReadFile:
+        try:
+            with open(os.path.join(self.path, name), "rb") as file:
+                data = file.read(MAPPING_FILE_BYTES_MAX + 1)
+        except OSError as error:
+            return ReadFile(name, None, f"it cannot be read: {error.strerror}")
+        if len(data) > MAPPING_FILE_BYTES_MAX:
+            return ReadFile(name, None, f"it has more than {MAPPING_FILE_BYTES_MAX} bytes")
+        try:
+            return ReadFile(name, read(data))
+        except MalformedPacket as error:
+            return ReadFile(name, None, error.text)
+
+
+def folder_of(path: str, configuration: Configuration) -> MappingFolder:
+    """Return the folder of mapping files of a data directory."""
+    return MappingFolder(os.path.join(path, configuration.http_mapping or FOLDER))
+
+
+def tables_of(configuration: Configuration) -> Mappings:
+    """Return the mappings in the configuration itself."""
+    return Mappings(
+        tuple(configuration.redirections.items()), tuple(configuration.receipt_addresses.items())
+    )
+
+
+# ---- web -----------------------------------------------------------------------------------------
+#
+# HTTP of one queue manager: its addresses as others know them, and TLS (HTTP-6).
+
+
+def available() -> bool:
+    """Return True if the library for HTTP is installed."""
+    return importlib.util.find_spec("h11") is not None
+
+
+def check_metrics() -> None:
+    """Raise ConfigurationError if a library for ``metrics_listen`` is missing."""
+    if not available() or importlib.util.find_spec("prometheus_client") is None:
+        raise ConfigurationError(
+            "metrics_listen needs the libraries h11 and prometheus-client: pip install "
+            "'onceq[metrics]', or leave the key out"
+        )
+
+
+def names_of(configuration: Configuration, name: str, where: str) -> HttpNames:
+    """Return the names of this manager for others.
+
+    Args:
+        name: Its computer name.
+        where: "host:port" at which it listens for HTTP; "" if it does not.
+    """
+    scheme = "https" if configuration.http_certificate else "http"
+    port = split_address(where, None)[1] if where else 0
+    hosts = configuration.http_names or (name, "localhost", *configuration.addresses)
+    own = {host_of(f"{scheme}://{host}/") for host in hosts}
+    if where and not configuration.http_names:
+        own |= {host_of(f"{scheme}://{host}:{port}/") for host in hosts}
+        own.add(host_of(f"{scheme}://{where}/"))
+    receipts = configuration.http_receipts
+    if not receipts and where:
+        called = name_for_others(name, configuration.addresses)
+        first = configuration.http_names[0] if configuration.http_names else f"{called}:{port}"
+        receipts = f"{scheme}://{host_of(f'{scheme}://{first}/')}{ORDER_QUEUE_PATH}"
+    forward = configuration.settings.forward_messages
+    return HttpNames(frozenset(own), receipts, tables_of(configuration), forward)
+
+
+def server_context(
+    configuration: Configuration, identity: Files | None = None
+) -> ssl.SSLContext | None:
+    """Return the TLS context for listening, with the current files; None for plain HTTP.
+
+    Args:
+        identity: Of this queue manager: a poster may show a certificate, too, which must then come
+            from an authority that is trusted there.
+
+    Raises:
+        ConfigurationError, AccessDenied: A file cannot be used, or the library is missing.
+    """
+    if not available():
+        raise ConfigurationError(
+            "http_listen needs the library h11: pip install 'onceq[http]', or leave the key out"
+        )
+    if not configuration.http_certificate:
+        return None
+    context = Guarded(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # No earlier session is resumed: its certificate may not be good any more.
+    context.options |= ssl.OP_NO_TICKET
+    context.num_tickets = 0
+    show(context, configuration.http_certificate, configuration.http_key)
+    if identity is not None:
+        context.verify_mode = ssl.CERT_OPTIONAL
+        trust(context, identity.authorities)
+    return context
+
+
+def client_context(authorities: str, identity: Files | None = None) -> ssl.SSLContext:
+    """Return the TLS context for connecting, with the current files.
+
+    Args:
+        authorities: File with certificates of the trusted signers of servers; "": those that the
+            system trusts.
+        identity: Shown to servers that ask for our identity.
+
+    Raises:
+        ConfigurationError, AccessDenied: A file cannot be used; it is named.
+    """
+    try:
+        context = ssl.create_default_context(cafile=authorities or None)
+    except PermissionError:
+        raise denied(authorities) from None
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"http_authorities {authorities} holds no certificates of authorities that can be "
+            f"used: {told(error)}"
+        ) from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if identity is not None:
+        show(context, identity.certificate, identity.key)
+    return context

@@ -8,37 +8,117 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
+import gc
 import itertools
 import logging
 import os
+import platform
 import signal
+import socket
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from onceq.errors import OnceqError, StorageFailure
-from onceq.model.data_directory import SOCKET_FILE
+from onceq.model.identity import read_number
 from onceq.model.requests import Request
-from onceq.service import descriptors, web
-from onceq.service.attempt_key import kept_entropy
+from onceq.model.settings import SOCKET_FILE
+from onceq.service import admission, config
+from onceq.service.api import Inner, complete, kept_entropy
 from onceq.service.clock import Clock, SystemClock
-from onceq.service.config import PID_FILE, PORT_FILE, Configuration
-from onceq.service.directory import directory_of, manager_of
-from onceq.service.doors import doors_of
+from onceq.service.committer import history_of
+from onceq.service.config import PID_FILE, PORT_FILE, Configuration, folder_of
+from onceq.service.data_directory import directory_of, manager_of
 from onceq.service.engine import Engine
-from onceq.service.history import history_of
 from onceq.service.jobs import JobThread
+from onceq.service.listening import opened
 from onceq.service.logs import event
-from onceq.service.mappings import folder_of
 from onceq.service.network import AsyncNetwork
+from onceq.service.peer_transports import doors_of
 from onceq.service.recovering import Recovering
 from onceq.service.reloading import reloading
-from onceq.service.requests import Inner, complete
-from onceq.service.socket_group import opened
-from onceq.service.supervisor import READY, STOPPING, Watchdog, notify
-from onceq.service.trail_export import TrailExport
+from onceq.service.trail_files import TrailExport
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
+
+# ---- supervisor ----------------------------------------------------------------------------------
+#
+# Report to the service manager of the system (systemd): ready, alive, stopping.
+#
+# The loop itself reports that it is alive, and only if it has processed its work: a separate
+# thread would also report it of a loop that hangs. If no report comes within the time that the
+# unit names as `WatchdogSec`, the service manager ends the process and starts another one,
+# which goes on from what is durable.
+
+
+READY: Final = "READY=1"
+ALIVE: Final = "WATCHDOG=1"
+STOPPING: Final = "STOPPING=1"
+TURNS_A_WAIT: Final = 2
+"""Number of reports within the time that the supervisor waits."""
+
+
+def notify(state: str) -> None:
+    """Send a state to the supervisor, if there is one that wants it."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address:
+        name = "\0" + address[1:] if address.startswith("@") else address
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
+            # A supervisor that hangs must not stop the loop: a report that it does not take is
+            # dropped.
+            to.setblocking(False)
+            to.sendto(state.encode(), name)
+
+
+def watchdog_s() -> float:
+    """Return the interval (seconds) in which this process must report; 0 if no one waits for
+    that."""
+    wait = os.environ.get("WATCHDOG_USEC", "")
+    # It may be meant for the process that has started this one.
+    meant = os.environ.get("WATCHDOG_PID", "") in ("", str(os.getpid()))
+    return (read_number(wait) or 0) / 1e6 / TURNS_A_WAIT if meant else 0.0
+
+
+class Watchdog:
+    """Reports that a loop is alive while it turns."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, turns: Callable[[], int], idle: Callable[[], bool]
+    ) -> None:
+        """Watch nothing yet.
+
+        Args:
+            turns: Counts how often the loop has processed its work.
+            idle: Whether there is no work now.
+        """
+        self._loop = loop
+        self._turns = turns
+        self._idle = idle
+        self._seen = -1
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin to report, if a supervisor waits for it."""
+        self._every_s = watchdog_s()
+        if self._every_s:
+            self._look()
+
+    def stop(self) -> None:
+        """Stop reporting."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        turns = self._turns()
+        if turns != self._seen or self._idle():
+            self._seen = turns
+            notify(ALIVE)
+        self._timer = self._loop.call_later(self._every_s, self._look)
+
+
+# ---- daemon --------------------------------------------------------------------------------------
+
 
 log = logging.getLogger("onceq")
 
@@ -67,7 +147,7 @@ class Daemon:
         self._jobs = JobThread(self._ask)
         self._network = AsyncNetwork(
             loop, self, configuration.peers, configuration.http_authorities,
-            budget=descriptors.own_process(), doors=doors_of(path, store, configuration),
+            budget=admission.own_process(), doors=doors_of(path, store, configuration),
         )  # fmt: skip
         self._upkeep = ThreadPoolExecutor(1, "onceq-upkeep")
         self.engine = Engine(
@@ -202,14 +282,14 @@ class Daemon:
         name = self.engine.manager.identity.name
         # Before recovery: what follows from it may connect over HTTP. Once more below, when the
         # real port is known.
-        self.engine.http = web.names_of(configuration, name, configuration.http_listen)
+        self.engine.http = config.names_of(configuration, name, configuration.http_listen)
         self.engine.start()
         if configuration.listen:
             self.peers_at = await self._network.listen_peers(configuration.listen)
             self.engine.naming.listening(self.peers_at)
         if configuration.http_listen:
             self.http_at = await self._network.listen_http(configuration.http_listen)
-            self.engine.http = web.names_of(configuration, name, self.http_at)
+            self.engine.http = config.names_of(configuration, name, self.http_at)
             self._reloading.http_at = self.http_at
         if configuration.client_listen:
             self.clients_at = await self._network.listen_clients(configuration.client_listen)
@@ -362,3 +442,50 @@ def run(
         asyncio.set_event_loop(None)
         loop.close()
         store.close()
+
+
+# ---- memory --------------------------------------------------------------------------------------
+#
+# Tune the memory of a daemon's process: large blocks, and the garbage collector.
+#
+# Messages of large transactions pass through buffers of some megabytes. glibc would take each
+# from the system and give it back at once, and the system fills every page with zeros before it
+# is used: that took a quarter of the processor time of large sends. So blocks stay with the
+# process, up to a bound. Python looks for cycles of garbage after some hundred new objects, and
+# at times among all objects. The objects of the start are never garbage, and a run of ten
+# thousand messages is no reason to look fourteen times.
+#
+# A process into which a queue manager is embedded is not ours to tune.
+
+
+_TRIM_THRESHOLD: Final = -1
+_TOP_PAD: Final = -2
+_MMAP_THRESHOLD: Final = -3
+"""Parameters of mallopt(3)."""
+OWN_BYTES: Final = 32 << 20
+"""Blocks up to this size come from the process's own heap: the most that glibc takes for this."""
+KEPT_BYTES: Final = 128 << 20
+"""Free memory at the end of the heap that is not given back."""
+GROWTH_BYTES: Final = 16 << 20
+"""Additional bytes by which the heap grows at a time; pages that are not used take nothing."""
+YOUNG_OBJECTS: Final = 20_000
+"""New objects after which the collector looks for cycles; Python's own number is 700."""
+
+
+def collect_seldom() -> None:
+    """Exclude the existing objects from collection. To be called when all modules are loaded."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
+
+
+def keep_large_blocks() -> bool:
+    """Keep large blocks in this process; return False where the C library is another one."""
+    if platform.libc_ver()[0] != "glibc":
+        return False
+    mallopt = ctypes.CDLL(None).mallopt
+    wanted = (
+        (_MMAP_THRESHOLD, OWN_BYTES), (_TRIM_THRESHOLD, KEPT_BYTES), (_TOP_PAD, GROWTH_BYTES),
+    )  # fmt: skip
+    taken = [mallopt(name, value) for name, value in wanted]
+    return taken == [1] * len(wanted)

@@ -50,24 +50,21 @@ from onceq.errors import (
 )
 from onceq.model.directory import Snapshot
 from onceq.model.http import HttpNames, Mappings
+from onceq.model.marks import Now
 from onceq.model.rights import Actor
 from onceq.model.run import Run
 from onceq.model.settings import Settings
-from onceq.model.time import Now
 from onceq.service.answers import Answers
-from onceq.service.clock import Clock, ticks_ns
-from onceq.service.committer import AnswerTo, Background, Committer, OpenStore, Takes
-from onceq.service.due import NEVER, at, soonest
-from onceq.service.history import History
+from onceq.service.clock import NEVER, Clock, at, soonest, ticks_ns
+from onceq.service.committer import AnswerTo, Background, Committer, History, OpenStore, Takes
+from onceq.service.config import MappingFolder
 from onceq.service.holding import Holding
-from onceq.service.links import Network
-from onceq.service.mappings import MappingFolder
 from onceq.service.naming import Naming
-from onceq.service.portions import Kind, Portions
+from onceq.service.pacing import Kind, Portions
 from onceq.service.scrub import Scrubbing
-from onceq.service.sessions import Sessions
+from onceq.service.sessions import Network, Sessions
 from onceq.service.tokens import TokenDoor
-from onceq.service.trail_export import TellingActs, TrailExport
+from onceq.service.trail_files import TellingActs, TrailExport
 from onceq.service.upkeep import Upkeep
 
 OWED_BYTES = 4 << 20

@@ -17,11 +17,11 @@ from collections.abc import Callable
 from onceq.core.decision import Hold
 from onceq.errors import BackupOver, InsufficientResources, OnceqError, StorageReserve
 from onceq.model.limits import BACKUP_HOLD_S
+from onceq.model.marks import SECOND_US, Now
 from onceq.model.requests import Grip
-from onceq.model.time import SECOND_US, Now
 from onceq.model.views.managers import BackupHold
+from onceq.service.clock import Due, at
 from onceq.service.committer import Committer
-from onceq.service.due import Due, at
 from onceq.service.logs import event
 
 

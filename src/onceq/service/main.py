@@ -14,13 +14,12 @@ from dataclasses import replace
 
 from onceq.errors import ConfigurationError, OnceqError
 from onceq.hidden import show_hidden
-from onceq.model.data_directory import SOCKET_FILE, STORE_FILE
+from onceq.model.settings import SOCKET_FILE, STORE_FILE
 from onceq.permission import check_own, there
 from onceq.service import config, logs
 from onceq.service.config import Configuration
-from onceq.service.daemon import Daemon, run
-from onceq.service.directory import check_socket, init, open_store
-from onceq.service.memory import collect_seldom, keep_large_blocks
+from onceq.service.daemon import Daemon, collect_seldom, keep_large_blocks, run
+from onceq.service.data_directory import check_socket, init, open_store
 
 
 def serve(

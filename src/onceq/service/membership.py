@@ -26,19 +26,18 @@ from hashlib import sha256
 from typing import Any, Final, Protocol
 
 from onceq.core.inputs.inputs import Witnessed
+from onceq.core.manager import Manager
 from onceq.errors import AccessDenied, ManagerAway, OnceqError
 from onceq.model.directory import Snapshot
-from onceq.model.identity import guid_bytes
+from onceq.model.identity import guid_bytes, guid_text
 from onceq.model.limits import MEMBERS_ASK_S
-from onceq.model.rights import Actor, ActorKind
-from onceq.model.time import DAY_S
+from onceq.model.marks import DAY_S
+from onceq.model.rights import Actor, ActorKind, actor_pattern
 from onceq.service.config import split_address
-from onceq.service.doors import Doors
 from onceq.service.engine import Engine
-from onceq.service.meanings import meaning_of
-from onceq.service.reasons import said
-from onceq.tls import acts, folder, lineage
-from onceq.tls.granting import Granting, Signed
+from onceq.service.peer_transports import Doors, said
+from onceq.tls import folder, own
+from onceq.tls.invitations import Granting, Signed
 from onceq.tls.joining import (
     ANSWER_BYTES_MAX,
     WAIT_S,
@@ -48,8 +47,45 @@ from onceq.tls.joining import (
     read_answer,
     removed_in,
 )
-from onceq.tls.removed import TOLD, Removal, listed, put_removed, read_removed
-from onceq.tls.removed import joined as joined_lists
+from onceq.tls.members import TOLD, Removal, listed, put_removed, read_removed
+from onceq.tls.members import joined as joined_lists
+
+# ---- meanings ------------------------------------------------------------------------------------
+#
+# What a GUID means at this queue manager before its owner has joined: rights, names, an entry in
+# the directory. GUIDs are no secret, so a client that asks for a certificate for a GUID has not
+# proven to be its owner (`tls/invitations.py`).
+#
+# Upholds: I28.
+
+
+def meaning_of(manager: Manager, directory: Snapshot | None, guid: bytes, name: str) -> str:
+    """Return what a requested GUID means here, for a client that was invited by a name; "" if
+    nothing, or if the GUID is known by that name.
+
+    Args:
+        directory: What the directory says; None: there is none.
+    """
+    called = name.casefold()
+    names = [one.partition(":")[2] for one in manager.state.bindings.named(guid)]
+    computer = directory.computer_of(guid) if directory is not None else None
+    listed = [] if computer is None else [one.casefold() for one in computer.names]
+    if called in (*names, *listed):
+        return ""
+    who = guid_text(guid)
+    if names:
+        return f"queue manager {who} answers under {names[0]}"
+    if computer is not None:
+        return f"the directory knows queue manager {who} as {computer.name}"
+    wanted = actor_pattern(f"{ActorKind.PEER.value}:{who}")
+    policy = manager.state.policy
+    if any(one.who == wanted for one in (*policy, *policy.shared.grants)):
+        return f"queue manager {who} has rights here"
+    return ""
+
+
+# ---- membership ----------------------------------------------------------------------------------
+
 
 TOLD_MAX: Final = 50
 """Trusted authorities that are reported to an authority, at most."""
@@ -159,7 +195,7 @@ class Membership:
 
     def _take_acts(self) -> None:
         """Put on record what commands have done."""
-        for act in acts.left(folder.folder_of(self._host.doors.path)):
+        for act in own.left(folder.folder_of(self._host.doors.path)):
             if act.file not in self._taken:
                 self._taken.add(act.file)
                 noted = Witnessed(act.who, "local", act.what, act.about)
@@ -167,7 +203,7 @@ class Membership:
 
     def _stands(self, file: str) -> None:
         """Delete the file of an act that is durable in the trail."""
-        acts.forget(file)
+        own.forget(file)
         self._taken.discard(file)
 
     def _record(self, act: Witnessed, then: Callable[[], None]) -> None:
@@ -196,7 +232,7 @@ class Membership:
         if not os.path.exists(joined):
             return
         try:
-            by = lineage.read_joined(own)
+            by = folder.read_joined(own)
             address = str(by["address"])
             believed = [sha256(one).hexdigest() for one in doors.authorities]
             asked = {"want": "news", "believes": believed[:TOLD_MAX]}
@@ -211,7 +247,7 @@ class Membership:
             if joined_lists(known, told) != known:
                 put_removed(own, TOLD, told)
             authorities = authorities_in(found)
-            if authorities and lineage.follow(own, authorities):
+            if authorities and folder.follow(own, authorities):
                 doors.read_again()
                 self._note("the authorities of other queue managers have changed")
                 self._wanted = True  # to report it

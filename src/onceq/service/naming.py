@@ -22,6 +22,7 @@ from onceq.directory.contract import Directory, Seen, SeenRights
 from onceq.errors import DirectoryError
 from onceq.model.directory import Computer, PublicQueue, Snapshot
 from onceq.model.limits import DIRECTORY_DISPUTE_S_MAX, DIRECTORY_LOOK_S, DIRECTORY_RETRY_S
+from onceq.model.marks import SECOND_US, Now
 from onceq.model.requests import (
     Commit,
     EditDirectory,
@@ -34,9 +35,8 @@ from onceq.model.requests import (
     SetRights,
 )
 from onceq.model.rights import NO_RIGHTS
-from onceq.model.time import SECOND_US, Now
+from onceq.service.clock import NEVER, Due, at
 from onceq.service.committer import Committer
-from onceq.service.due import NEVER, Due, at
 from onceq.service.logs import event
 
 _ABOUT = frozenset(("lists", "list", "explain-name", "rights"))

@@ -26,20 +26,17 @@ from onceq.model.directory import Snapshot
 from onceq.model.identification import Identification
 from onceq.model.limits import HANDSHAKE_S_MAX, SPARE_DESCRIPTORS
 from onceq.model.rights import Actor
-from onceq.service.admission import LOCAL, Admission, Kind
+from onceq.service.admission import LOCAL, Admission, Budget, Kind
 from onceq.service.config import split_address
-from onceq.service.descriptors import Budget
-from onceq.service.doors import Doors
 from onceq.service.engine import Engine
-from onceq.service.health import health_of
-from onceq.service.identities import at_socket
+from onceq.service.http import health_of
 from onceq.service.listening import Listener, addresses, bound, bound_for_owner
 from onceq.service.membership import Membership
-from onceq.service.reaching import PORT, Homes, Reaching
-from onceq.service.reasons import said
+from onceq.service.outbound import PORT, Homes, Reaching
+from onceq.service.peer_transports import Doors, at_socket, said
 from onceq.service.wires import CLOSE_S_MAX, ClientWire, PeerWire, Wire
-from onceq.store.spares import SPARES
-from onceq.tls.granting import Granting, Signed
+from onceq.store.files import SPARES
+from onceq.tls.invitations import Granting, Signed
 
 log = logging.getLogger("onceq")
 
@@ -287,7 +284,7 @@ class AsyncNetwork:
     async def listen_watchers(self, where: str) -> str:
         """Serve metrics and health at "host:port"; return the address with its real port."""
         # Found by name: it needs a library that a plain install lacks.
-        watching = importlib.import_module("onceq.service.watching")
+        watching = importlib.import_module("onceq.service.http")
         host, port = split_address(where, None)
         watch = watching.Watch(self, lambda: health_of(self.engine, self.doors))
         return await self._listen(

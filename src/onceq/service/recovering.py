@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from onceq.errors import ConfigurationError, InvalidParameter
-from onceq.model.branch import Decision
+from onceq.model.branches import Decision, Xid
 from onceq.model.requests import (
     AskDecision,
     AskRows,
@@ -29,8 +29,7 @@ from onceq.model.requests import (
     Request,
     RollbackBranch,
 )
-from onceq.model.views.work import BranchView, DecisionView, RowsView
-from onceq.model.xid import Xid
+from onceq.model.views.looks import BranchView, DecisionView, RowsView
 from onceq.partners.finding import Place, place_for, without_secrets
 from onceq.partners.recovery import WAIT_S_MAX, Recovery, Report, promises_in
 from onceq.service.clock import Clock

@@ -18,10 +18,10 @@ from onceq.model.identity import guid_bytes
 from onceq.model.settings import AT_START as SETTINGS_AT_START
 from onceq.model.settings import Settings
 from onceq.model.views.managers import Reloaded
-from onceq.service import logs, web
+from onceq.service import config, logs
 from onceq.service.config import Configuration
-from onceq.service.doors import Doors
 from onceq.service.logs import event
+from onceq.service.peer_transports import Doors
 
 if TYPE_CHECKING:
     from onceq.service.engine import Engine
@@ -96,7 +96,7 @@ class Reloading:
                 f"{wanted.name}"
             )
         applied, changed, restart = _compared(self.now, wanted)
-        names = web.names_of(applied, own, self.http_at or applied.http_listen)
+        names = config.names_of(applied, own, self.http_at or applied.http_listen)
         # The last thing that can fail comes before the first that changes anything.
         doors = self.network.doors
         hold = doors.prepared(applied)

@@ -19,10 +19,10 @@ from typing import Protocol, cast
 from onceq.core.decision import Scrub
 from onceq.core.inputs.inputs import Scrubbed
 from onceq.errors import DamagedPiece
-from onceq.model.time import SECOND_US, Now
+from onceq.model.marks import SECOND_US, Now
 from onceq.model.views.managers import ScrubView
+from onceq.service.clock import Due, at
 from onceq.service.committer import Committer
-from onceq.service.due import Due, at
 from onceq.service.logs import event
 
 PIECE_BYTES = 1 << 20

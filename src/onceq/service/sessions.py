@@ -9,12 +9,12 @@ anything else is read (I24). All output of one pump on a connection is one write
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
 from onceq.core.decision import CloseSession, Connect, Declined, Persisted, Ready, Transmit
 from onceq.core.inputs.inputs import (
@@ -26,24 +26,189 @@ from onceq.core.inputs.inputs import (
     SessionOpened,
 )
 from onceq.core.rights.judge import may_post
-from onceq.model.connection import ConnectionStatus
 from onceq.model.http import HttpNames
 from onceq.model.identification import ITSELF, ON_THIS_COMPUTER, Identification, Proof
 from onceq.model.identity import NO_GUID, guid_text
+from onceq.model.limits import KNOWN_PEERS_MAX
+from onceq.model.marks import Now
 from onceq.model.policy import Door
+from onceq.model.resultcodes import ConnectionStatus
 from onceq.model.run import Buffer
-from onceq.model.time import Now
 from onceq.packet import layout
 from onceq.packet.decode import set_places, set_previous
 from onceq.service.committer import Committer
-from onceq.service.known import KnownPeers
-from onceq.service.links import Connection, Link, Network
-from onceq.service.loopback import ADDRESS, End, ends, hand_on
 from onceq.wire.mqqb import session as protocol
 from onceq.wire.mqqb.internal import Life
 
 if TYPE_CHECKING:
-    from onceq.service.links import AnySession
+    from onceq.wire.srmp.session import Posting, Stranger, Taking
+
+
+# ---- links ---------------------------------------------------------------------------------------
+#
+# One session with another queue manager, and the connection that carries it, as both are used.
+
+
+if TYPE_CHECKING:
+    AnySession = protocol.Session | Posting | Taking | Stranger
+
+
+class Connection(Protocol):
+    """A connection, as the engine uses it."""
+
+    def write(self, pieces: Sequence[Buffer]) -> None:
+        """Send bytes; never blocks."""
+
+    def close(self) -> None:
+        """Send the bytes that were written, then close."""
+
+    @property
+    def writable(self) -> bool:
+        """Return True if there is room for more output."""
+
+
+class Network(Protocol):
+    """Makes connections."""
+
+    def connect(
+        self, outgoing: int, protocol: str, host: str, peer: bytes,
+        homes: tuple[str, ...] | None = None,
+    ) -> None:  # fmt: skip
+        """Begin to connect; ``Sessions.connected`` or ``connect_failed`` follows.
+
+        Args:
+            homes: As in ``core/decision.Connect``.
+        """
+
+
+@dataclass(slots=True)
+class Link:
+    """One session and what carries it.
+
+    Attributes:
+        who: The identity of the other side, and what that rests on.
+        told: Whether the core knows of the session.
+        wants: Whether the core has something to transmit on it.
+        armed: When its timer was last set to ring; 0: not at all.
+        peer: The GUID of the other side, once it is open.
+        exchanged: Whether messages went across it.
+    """
+
+    number: int
+    session: AnySession
+    connection: Connection
+    address: str
+    outgoing: int
+    who: Identification
+    told: bool = False
+    wants: bool = False
+    armed: int = 0
+    peer: bytes = NO_GUID
+    exchanged: bool = False
+
+
+# ---- loopback ------------------------------------------------------------------------------------
+#
+# A session of a queue manager with itself: each side hears in a later pump what the other has
+# said.
+#
+# It carries messages that wait in an outgoing queue under a name that has become one of this
+# computer since. They were sent before anything that is sent to the queue here by now, and arrive
+# before that (`core/names/resolve.py`). It needs no network.
+
+
+ADDRESS: Final = "this queue manager"
+
+
+@dataclass(eq=False, slots=True)
+class End:
+    """One side, as sessions use a connection.
+
+    Attributes:
+        said: What was said, and to whom; None: that side has closed.
+        number: Of its session.
+        other: The other side; None: it is closed.
+    """
+
+    said: deque[tuple[End, bytes | None]]
+    number: int = 0
+    other: End | None = None
+
+    @property
+    def writable(self) -> bool:
+        """Return True if there is room for more output."""
+        return not self.said
+
+    def write(self, pieces: Sequence[Buffer]) -> None:
+        """Queue bytes for the other side."""
+        if self.other is not None:
+            self.said.append((self.other, b"".join(pieces)))
+
+    def close(self) -> None:
+        """Close both sides; the other one hears of it in a later pump."""
+        other, self.other = self.other, None
+        if other is not None:
+            other.other = None
+            self.said.append((other, None))
+
+
+def hand_on(
+    said: deque[tuple[End, bytes | None]],
+    hear: Callable[[int, bytes], None],
+    gone: Callable[[int, str], None],
+) -> None:
+    """Deliver what was said until now; the answers wait for the next call."""
+    for _ in range(len(said)):
+        end, data = said.popleft()
+        if data is None:
+            gone(end.number, "the other side has closed")
+        else:
+            hear(end.number, data)
+
+
+def ends(said: deque[tuple[End, bytes | None]]) -> tuple[End, End]:
+    """Return both sides of a session."""
+    one, other = End(said), End(said)
+    one.other, other.other = other, one
+    return one, other
+
+
+# ---- known ---------------------------------------------------------------------------------------
+#
+# Managers with which messages were exchanged: they go before strangers.
+#
+# They are kept by GUID, and by the address they had then. The least recent ones are forgotten;
+# the ones in the durable state are loaded again at each start.
+#
+# Upholds: I24.
+
+
+class KnownPeers:
+    """The known managers, by GUID and address."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[bytes | str, None] = OrderedDict()
+
+    def __contains__(self, who: bytes | str) -> bool:
+        return who in self._known
+
+    def exchanged(self, *who: bytes | str) -> None:
+        """Note that messages went to, or came from, this GUID or address."""
+        for one in who:
+            self._known[one] = None
+            # The least recent ones are at the front, where they are forgotten.
+            self._known.move_to_end(one)
+        while len(self._known) > KNOWN_PEERS_MAX:
+            self._known.popitem(last=False)
+
+    def remember(self, guids: Iterable[bytes]) -> None:
+        """Add the managers that are known from an earlier life."""
+        for guid in guids:
+            self.exchanged(guid)
+
+
+# ---- sessions ------------------------------------------------------------------------------------
+
 
 ROOM_BYTES = 1 << 20
 """Bytes of packets requested at a time."""
@@ -84,8 +249,7 @@ class Sessions:
         self, connection: Connection, address: str, who: Identification = ON_THIS_COMPUTER
     ) -> int:
         """Begin a session on a connection to the HTTP address."""
-        from onceq.wire.srmp.stranger import Stranger
-        from onceq.wire.srmp.taking import Taking
+        from onceq.wire.srmp.session import Stranger, Taking
 
         committer, policy = self.committer, self.committer.manager.state.policy
         if who.proof is Proof.NOTHING and not policy.admits_nobody(Door.POSTS):

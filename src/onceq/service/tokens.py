@@ -27,7 +27,7 @@ from onceq.model.record import Record, repr_without
 from onceq.model.rights import Actor
 from onceq.model.tokens import NONCE_BYTES, SECRET_BYTES, Token, TokenExchange, read, salt_of
 from onceq.service.clock import Clock
-from onceq.service.rates import SECOND, Rates
+from onceq.service.pacing import SECOND, Rates
 from onceq.wire.app import frames
 
 _UNPROVEN: Final = (

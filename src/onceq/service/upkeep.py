@@ -11,23 +11,246 @@ Upholds: I22 (recovery in proportion to what was written since), the reserve of 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
-from onceq.core.inputs.inputs import Space
-from onceq.errors import NoSpace
-from onceq.model.limits import HISTORY_LOG_BYTES, HISTORY_NOTES_MAX
-from onceq.model.run import Buffer
-from onceq.model.time import SECOND_US, Now
-from onceq.service import endings
+from onceq.core.decision import Decision
+from onceq.core.inputs.inputs import Relocate, Space, Spoiled
+from onceq.core.management.damage import Cursor
+from onceq.errors import DamagedRecord, NoSpace
+from onceq.model.limits import HISTORY_LOG_BYTES, HISTORY_NOTES_MAX, SPARSE_POSITIONS_MAX
+from onceq.model.marks import SECOND_US, Now
+from onceq.model.run import Buffer, Run
+from onceq.service import pacing
+from onceq.service.clock import Due
 from onceq.service.committer import Committer
-from onceq.service.due import Due
-from onceq.service.emptying import Emptying
-from onceq.service.giving_back import GivingBack
 from onceq.service.logs import event
-from onceq.service.on_disk import OnDisk
-from onceq.service.turns import leave_turn
+from onceq.service.pacing import leave_turn
+from onceq.store.contract import SegmentUse, Store
+
+# ---- emptying ------------------------------------------------------------------------------------
+#
+# Empty segments that are kept for a few old messages: those are written again.
+#
+# They are written at the end of the log, and the segment goes. Each check of the space allows a
+# fixed amount of work, and it is done in portions. A search through many positions, reads of cold
+# parts of the disk, and a record take time in which no request is served. So a pump does one
+# portion, and the next one goes on.
+#
+# Upholds: I24 (no pump is longer the more there is to move).
+
+
+SPARSE_SHARE: Final = 4
+"""A segment is emptied if less than one byte in SPARSE_SHARE is needed..."""
+SLACK_BYTES = 64 << 20
+"""... and the log is larger than SPARSE_SHARE times what is needed, and this."""
+MOVE_BYTES = 1 << 20
+"""Bytes of messages written again after one check..."""
+SEGMENTS_MAX = 8
+"""... of at most this number of segments, ..."""
+PORTION_BYTES: Final = 128 << 10
+"""... and bytes of these in one pump; a message that is larger is one portion."""
+PORTION_POSITIONS: Final = 20_000
+"""Positions of queues examined in one pump; some 2 ms."""
+
+
+class Emptying:
+    """Empties segments of one store.
+
+    Attributes:
+        more: Whether the last check allows another portion.
+    """
+
+    def __init__(self, committer: Committer, reclaim: Callable[[], int]) -> None:
+        self._committer = committer
+        self._reclaim = reclaim
+        self.more = False
+        self._moved = self._looked = self._positions = 0
+        """Since the last check: bytes, segments, positions."""
+        self._at: tuple[SegmentUse, Cursor] | None = None
+        """Where a search was interrupted: its segment, and where it goes on."""
+        self._barren: dict[int, int] = {}
+        """Base of a segment whose search has ended, to the bytes of it that are still needed."""
+        self._searched = (-1, -1, -1)
+        """State of the log when a search last found nothing to move."""
+
+    def begin(self, now: Now, covered: int) -> bool:
+        """Do the first portion after a check of the space.
+
+        Args:
+            covered: Up to where the log is covered by a checkpoint.
+
+        Returns:
+            Whether there was anything to do; there may be more then.
+        """
+        store = self._committer.store
+        disk_bytes = store.disk_bytes()
+        log = (store.position, covered, disk_bytes)
+        if disk_bytes < SLACK_BYTES or log == self._searched:
+            self.more = False
+            return False
+        self._moved = self._looked = self._positions = 0
+        if not self.go_on(now, covered):
+            self._searched = log
+        return self._looked > 0
+
+    def go_on(self, now: Now, covered: int) -> bool:
+        """Do a portion; return whether there was one to do."""
+        committer, self.more = self._committer, False
+        sparse, after = self._at or (None, None)
+        if sparse is None:
+            sparse = self._sparsest([s for s in committer.store.segments() if s.end <= covered])
+        if sparse is None:
+            self._end()
+            return False
+        self._looked += after is None or not self._looked
+        found = committer.manager.sparse(
+            sparse.base, sparse.end, min(PORTION_BYTES, MOVE_BYTES - self._moved), after=after,
+            positions_max=min(PORTION_POSITIONS, SPARSE_POSITIONS_MAX - self._positions),
+        )  # fmt: skip
+        self._positions += found.looked
+        decisions: list[Decision] = []
+        for part in found.parts:
+            try:
+                run = Run(committer.fetch(part.extents), part.lengths)
+            except DamagedRecord:
+                damaged = committer.verifying.damaged(part.extents)
+                decisions.append(committer.manager.step(now, Spoiled(damaged)))
+                break  # other messages to move may be among those set aside
+            self._moved += len(run.data)
+            move = Relocate(part.queue, part.lane, part.counters, run)
+            decisions.append(committer.manager.step(now, move))
+        committer.settle(decisions)
+        if found.cursor is not None:
+            self._at = sparse, found.cursor
+        else:
+            # What still counts here after that is in a region of the core's that reaches in from a
+            # neighbour.
+            self._at = None
+            self._barren[sparse.base] = committer.manager.live_bytes(sparse.base, sparse.end)
+            self._reclaim()
+        self.more = (
+            self._moved < MOVE_BYTES and self._positions < SPARSE_POSITIONS_MAX
+            and (self._looked < SEGMENTS_MAX or self._at is not None)
+        )  # fmt: skip
+        if not self.more:
+            self._end()
+        return True
+
+    def _end(self) -> None:
+        """End the work that one check allows."""
+        if self._moved:
+            # Messages moved from one segment may have held regions that reach into its neighbours.
+            self._barren.clear()
+            self._moved = 0
+
+    def _sparsest(self, segments: Sequence[SegmentUse]) -> SegmentUse | None:
+        """Return the old segment with the fewest needed bytes, if too much log is kept for too
+        little."""
+        used = sum(s.disk_bytes for s in segments)
+        live = {s.base: self._committer.manager.live_bytes(s.base, s.end) for s in segments}
+        self._barren = {b: size for b, size in self._barren.items() if live.get(b) == size}
+        worth = [
+            s
+            for s in segments
+            if s.base not in self._barren and live[s.base] * SPARSE_SHARE < s.disk_bytes
+        ]
+        if not worth or used < SPARSE_SHARE * sum(live.values()) + SLACK_BYTES:
+            return None
+        return min(worth, key=lambda s: live[s.base] / s.disk_bytes)
+
+
+# ---- giving back ---------------------------------------------------------------------------------
+#
+# Give unneeded segments back a few at a time.
+#
+# A drained queue may leave hundreds of them at once, and the file system needs some milliseconds
+# to remove a file. So a pump gives back a few, and the next one goes on; an orderly stop and a
+# disk that is nearly full do not wait.
+#
+# Upholds: I24 (no pump is longer the more there is to give back).
+
+
+GIVEN_BACK_AT_ONCE: Final = 4
+"""Segments given back in one pump."""
+
+
+class GivingBack:
+    """Gives back segments of one store.
+
+    Attributes:
+        more: Whether the last check left some.
+    """
+
+    def __init__(self, store: Store, needed: Callable[[int, int], bool]) -> None:
+        self._store = store
+        self._needed = needed
+        self.more = False
+
+    def some(self, *, at_once: bool = False) -> int:
+        """Give back a few segments; return the number of bytes.
+
+        Args:
+            at_once: All that there are.
+        """
+        left, self.more = GIVEN_BACK_AT_ONCE, False
+
+        def keep(base: int, end: int) -> bool:
+            nonlocal left
+            if self._needed(base, end):
+                return True
+            self.more = not left and not at_once
+            left = max(left - 1, 0)
+            return self.more
+
+        return self._store.reclaim(keep)
+
+
+# ---- on disk -------------------------------------------------------------------------------------
+#
+# What housekeeping asks of a store that is on a disk, beside its contract.
+
+
+class Pending(Protocol):
+    """A checkpoint on its way."""
+
+    def write(self) -> str:
+        """Write it; may run in another thread."""
+
+
+class OnDisk(Protocol):
+    """What a store on a disk has besides its contract: ``store.log.LogStore``."""
+
+    def checkpoint_begin(self, state: Sequence[Buffer], position: int) -> Pending:
+        """Begin a checkpoint."""
+
+    def checkpoint_install(self, pending: Any) -> None:
+        """Put it in force."""
+
+    def prepare(self) -> bool:
+        """Prepare a segment before the log needs it, without waiting for it."""
+
+    def note(self) -> None:
+        """Write down the length of the log, without waiting for the disk."""
+
+    @property
+    def segment_bytes(self) -> int:
+        """Return the size of the next segment of the log."""
+
+    def room_bytes(self) -> int:
+        """Return the free bytes of the disk and the bytes of the store, together."""
+
+    @property
+    def plenty(self) -> bool:
+        """Return True if more segments are prepared than the reserve needs."""
+
+    def trim(self, *, half: bool = False) -> None:
+        """Give back prepared segments beyond the reserve, or half of these."""
+
+
+# ---- upkeep --------------------------------------------------------------------------------------
+
 
 T = TypeVar("T")
 
@@ -215,7 +438,7 @@ class Upkeep:
 
     def tell_endings(self) -> None:
         """Log how messages have ended since the last time."""
-        endings.tell(self._committer.rates, self._committer.manager.counts.taken())
+        pacing.tell(self._committer.rates, self._committer.manager.counts.taken())
 
     @property
     def low(self) -> bool:

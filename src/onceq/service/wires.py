@@ -25,13 +25,11 @@ from onceq.model.run import Buffer
 from onceq.service.admission import Kind, Place
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
-from onceq.service.identities import process_of, shown_on
-from onceq.service.reasons import said
+from onceq.service.peer_transports import process_of, said, shown_on
 from onceq.sockets.binding import bound_at
 from onceq.sockets.silence import watch
-from onceq.tls.contexts import APPLICATIONS
-from onceq.tls.granting import Granting, Signed
-from onceq.tls.handshakes import TOO_MUCH, heard
+from onceq.tls.contexts import APPLICATIONS, TOO_MUCH, heard
+from onceq.tls.invitations import Granting, Signed
 
 CLOSED = "the other side closed the connection"
 HIGH_WATER_BYTES = 4 << 20

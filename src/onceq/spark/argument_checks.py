@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from onceq.model.numbers import read_number
+from onceq.model.identity import read_number
 from onceq.spark.error_codes import wrong
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from onceq.audit import acts, events, files
+from onceq.audit import acts, files
 from onceq.audit.command import Say, StageProgress, Wish, audit, check, tell_reading
 from onceq.errors import OnceqError
 from onceq.spark.runtime import QUICK, quiet_session, stop_asked
@@ -57,7 +57,7 @@ class SparkEngine:
         self._spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         self._names: dict[str, dict[Any, str]] = {}
 
-    def load(self, some: Sequence[events.HistoryFile], managers: Sequence[str]) -> None:
+    def load(self, some: Sequence[files.HistoryFile], managers: Sequence[str]) -> None:
         """Take in the events of files, which are those of managers, given by their GUIDs.
 
         Raises:
@@ -67,13 +67,13 @@ class SparkEngine:
         at_once = self._spark.sparkContext.defaultParallelism
         parts = max(sum(one.rows for one in some) // PART_EVENTS, at_once, 2)
         self._spark.conf.set("spark.sql.shuffle.partitions", str(parts))
-        columns = ", ".join(f"{name} {kind}" for name, kind in events.KINDS.items())
+        columns = ", ".join(f"{name} {kind}" for name, kind in files.KINDS.items())
 
         def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             wanted = [some[at] for batch in batches for at in batch.column(0).to_pylist()]
             try:
-                for table in events.read(wanted):
-                    yield from table.cast(events.SCHEMA).to_batches(max_chunksize=1 << 16)
+                for table in files.read(wanted):
+                    yield from table.cast(files.SCHEMA).to_batches(max_chunksize=1 << 16)
             except OnceqError as error:
                 raise type(error)(f"[{error.code}] {error.text}") from None
 
@@ -145,7 +145,7 @@ def run(folders: Sequence[str], wish: Wish, say: Say, *, master: str) -> dict[st
     stages = Stages(say)
     histories = files.find(folders)
     check(wish)
-    new = events.files_of(histories)
+    new = files.files_of(histories)
     active = SparkSession.getActiveSession()
     if active is not None:
         return _audit(active, histories, new, wish, stages)
@@ -162,7 +162,7 @@ def run(folders: Sequence[str], wish: Wish, say: Say, *, master: str) -> dict[st
 
 
 def _audit(
-    spark: SparkSession, histories: Sequence[files.Coverage], new: Sequence[events.HistoryFile],
+    spark: SparkSession, histories: Sequence[files.Coverage], new: Sequence[files.HistoryFile],
     wish: Wish, stages: Stages,
 ) -> dict[str, Any]:  # fmt: skip
     tell_reading(new, histories, stages.begin)

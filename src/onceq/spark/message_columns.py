@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from onceq.model.time import NEVER_S
+from onceq.model.marks import NEVER_S
 from onceq.spark.argument_checks import require_frame
 from onceq.spark.error_codes import wrong
 

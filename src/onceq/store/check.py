@@ -15,7 +15,7 @@ import os.path
 from dataclasses import dataclass
 
 from onceq.errors import DamagedPiece, DamagedRecord
-from onceq.model.data_directory import STORE_FILE
+from onceq.model.settings import STORE_FILE
 from onceq.store import identification, recovery, scan
 from onceq.store.files import Files
 from onceq.store.framing import Framing

@@ -22,8 +22,8 @@ from typing import Final
 
 from onceq.errors import DamagedRecord, NewerFormat, NoSpace, StorageFailure
 from onceq.model.run import Buffer
-from onceq.store.checksum import crc32
 from onceq.store.files import Files
+from onceq.store.framing import crc32
 from onceq.store.pool import Pool
 
 VERSION: Final = 1

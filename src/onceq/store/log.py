@@ -31,11 +31,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from onceq.errors import DamagedRecord, NoSpace, StorageFailure, StoreExists
-from onceq.model.data_directory import STORE_FILE
 from onceq.model.limits import RECORD_BYTES_MAX
 from onceq.model.log import FRAME_HEADER
 from onceq.model.run import Buffer
-from onceq.store import checkpoints, identification, promises, recovery, replaying, scan
+from onceq.model.settings import STORE_FILE
+from onceq.store import checkpoints, identification, promises, recovery, scan
 from onceq.store.checkpoints import PendingCheckpoint
 from onceq.store.contract import Recovered, Replayed, SegmentUse
 from onceq.store.files import Files
@@ -43,12 +43,72 @@ from onceq.store.framing import Framing
 from onceq.store.identification import RESTORING, Closed, Identification, refuse_backup
 from onceq.store.pool import Pool, Preparing
 from onceq.store.promises import LAZY_BYTES, Promise, Promised
-from onceq.store.recent import Recent
 from onceq.store.scan import SEGMENT_HEADER, Loaded, Segment
 from onceq.store.verified import Looked, VerifiedLog
 
 if TYPE_CHECKING:
     from onceq.model.views.managers import Cut
+
+
+# ---- recent --------------------------------------------------------------------------------------
+#
+# The last appended records, in memory: they are what will be read first.
+#
+# One thread adds; any thread reads without a lock. That is safe because a reader takes the whole
+# state in one step, lists only grow at their end, and trimming makes new lists.
+
+
+TRIM_AT: Final = 4_096
+"""Forgotten entries that are worth copying the lists for."""
+
+
+class Recent:
+    """Payloads by address: all unwritten ones, and others up to ``bytes_max``."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._forgotten = 0
+        self.first = 0
+        """Everything that was added from this address on is remembered."""
+        self._state: tuple[list[int], list[bytes]] = ([], [])
+
+    def add(self, address: int, payload: bytes, *, written: int) -> None:
+        """Remember a payload; those wholly before ``written`` may be forgotten for it."""
+        places, payloads = self._state
+        # The payload before its place: a reader in another thread looks a place up, and then takes
+        # the payload of the same index.
+        payloads.append(payload)
+        places.append(address)
+        self._bytes += len(payload)
+        while self._bytes > self._bytes_max and places[self._forgotten] < written:
+            self._bytes -= len(payloads[self._forgotten])
+            # Emptied, not removed: readers hold indexes into these lists.
+            payloads[self._forgotten] = b""
+            self._forgotten += 1
+            self.first = places[self._forgotten]
+        if self._forgotten > TRIM_AT and self._forgotten * 2 > len(places):
+            self._state = (places[self._forgotten :], payloads[self._forgotten :])
+            self._forgotten = 0
+
+    def read(self, address: int, size: int) -> memoryview | None:
+        """Return the bytes at an address if they are remembered."""
+        places, payloads = self._state
+        index = bisect_right(places, address) - 1
+        if index < 0:
+            return None
+        at = address - places[index]
+        piece = memoryview(payloads[index])[at : at + size]
+        return piece if len(piece) == size else None
+
+    @property
+    def bytes(self) -> int:
+        """Return the number of remembered payload bytes."""
+        return self._bytes
+
+
+# ---- log -----------------------------------------------------------------------------------------
+
 
 LOCK_FILE: Final = "LOCK"
 SEGMENT_BYTES: Final = 16 << 20
@@ -212,13 +272,13 @@ class LogStore:
         """Yield the records from the checkpoint on."""
         covered = self._checkpoint.position
         segments = self._table[1]
-        return replaying.records(self._files, self._framing, segments, covered, self._opened_at)
+        return recovery.records(self._files, self._framing, segments, covered, self._opened_at)
 
     def replay(self, start: int, end: int) -> Iterator[Replayed]:
         """Yield records between two frames that are durable and kept; from any thread, as
         ``read``."""
         assert end <= self.synced, "records that are not durable are nobody's business"
-        return replaying.replay(self._files, self._framing, lambda: self._table, start, end)
+        return recovery.replay(self._files, self._framing, lambda: self._table, start, end)
 
     def append(self, payload: bytes, head: int = 0) -> int:
         """Add one record."""

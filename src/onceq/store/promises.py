@@ -24,8 +24,8 @@ from typing import Final
 
 from onceq.errors import DamagedRecord, NoSpace
 from onceq.store.checkpoints import Head
-from onceq.store.checksum import crc32
 from onceq.store.files import Files
+from onceq.store.framing import crc32
 from onceq.store.identification import contents, replace_file
 from onceq.store.pool import Pool
 from onceq.store.scan import NOWHERE

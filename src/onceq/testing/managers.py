@@ -23,10 +23,10 @@ from onceq.client.threads.manager import QueueManager
 from onceq.embedded.host import EmbeddedHost
 from onceq.embedded.link import AsyncEmbeddedLink, EmbeddedLink
 from onceq.errors import ServiceNotAvailable, StorageFailure
+from onceq.model.identity import Identity
 from onceq.model.limits import LOG_SEGMENT_BYTES_MIN
-from onceq.model.manager_identity import Identity
+from onceq.model.marks import Now
 from onceq.model.settings import Settings
-from onceq.model.time import Now
 from onceq.service.clock import SystemClock
 from onceq.service.config import Configuration
 from onceq.store.files import Files

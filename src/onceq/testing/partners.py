@@ -24,9 +24,8 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from onceq.errors import OnceqError, PartnerLost, PartnerRefused, UnknownBranch
-from onceq.model.branch import Vote
+from onceq.model.branches import ONCEQ_FORMAT, XID_BYTES_MAX, Vote, Xid, make_gtrid
 from onceq.model.limits import PARTNER_NAME_CHARS_MAX
-from onceq.model.xid import ONCEQ_FORMAT, XID_BYTES_MAX, Xid, make_gtrid
 from onceq.partners.contract import AsyncPartner, Partner, Resource
 
 _TRIES: Final = 600

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from onceq.errors import AccessDenied, ConfigurationError
 from onceq.model.identity import NO_GUID, guid_bytes
 from onceq.model.limits import AUTHORITY_DAYS, CERTIFICATE_DAYS
-from onceq.model.time import DAY_S
+from onceq.model.marks import DAY_S
 from onceq.tls.identity import URN, urn_of
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from onceq.model.identity import guid_text
 from onceq.tls import authority
 from onceq.tls.contexts import JOIN, Files, client_context, unbelieved
 from onceq.tls.identity import authority_of, guid_of
-from onceq.tls.invites import Code
-from onceq.tls.removed import Removal, parse
+from onceq.tls.invitations import Code
+from onceq.tls.members import Removal, parse
 
 WAIT_S: Final = 15.0
 ANSWER_BYTES_MAX: Final = 4 << 20

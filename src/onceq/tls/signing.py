@@ -23,9 +23,8 @@ from onceq.errors import AccessDenied, ConfigurationError
 from onceq.model.identity import guid_text
 from onceq.tls import authority, folder
 from onceq.tls.contexts import Files
-from onceq.tls.identity import urn_of
-from onceq.tls.removed import HERE, TOLD, Removal, read_removed, removal_of
-from onceq.tls.scope import Scope, scopes
+from onceq.tls.identity import Scope, scopes, urn_of
+from onceq.tls.members import HERE, TOLD, Removal, read_removed, removal_of
 
 if TYPE_CHECKING:
     from cryptography import x509

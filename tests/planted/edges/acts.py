@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from onceq.audit import acts, numbering
-from onceq.core.management import purges, trail
-from onceq.core.peers import trail_heads as peer_heads
+from onceq.core.management import operations, trail
+from onceq.core.peers import lives as peer_heads
 from onceq.core.state import audit_trail as state_trail
 from onceq.core.step import audit_entries as core_acts
 from onceq.core.transaction import unit_of_work
 from onceq.history import events, keeper, projector
-from onceq.model import act_chain, trail_check
-from onceq.service import trail_export, trail_files
+from onceq.model import audit_trail
+from onceq.service import trail_files
 from tests.planted.planted import Planted, edited, replaced
 
 CORE = "tests/unit/core/management/test_trail.py::"
-EXPORT = "tests/unit/service/test_trail_export.py::"
-CHECK = "tests/unit/model/test_trail_check.py::"
+EXPORT = "tests/unit/service/test_trail_files_export.py::"
+CHECK = "tests/unit/model/test_audit_trail_check.py::"
 HISTORY = "tests/history/test_acts.py::"
 AUDIT = "tests/audit/test_acts.py::"
 DELETED = "tests/history/test_files.py::test_messages_of_a_queue_that_is_deleted_are_deleted"
@@ -23,7 +23,7 @@ DELETED = "tests/history/test_files.py::test_messages_of_a_queue_that_is_deleted
 PLANTED = (
     Planted(
         "returns-are-sends-like-others",
-        replaced(unit_of_work, "MARK", b"another mark"),
+        replaced(unit_of_work, "RETURNED_MARK", b"another mark"),
         CORE + "test_dead_letters_that_go_home_are_an_act_of_who_returns_them",
     ),
     Planted(
@@ -43,7 +43,7 @@ PLANTED = (
     ),
     Planted(
         "acts-are-told-before-they-are-durable",
-        edited(trail_export, "while fresh and fresh[0].number <= number:", "while fresh:"),
+        edited(trail_files, "while fresh and fresh[0].number <= number:", "while fresh:"),
         EXPORT + "test_each_act_is_there_when_it_is_durable_and_once_after_a_restart",
     ),
     Planted(
@@ -58,7 +58,7 @@ PLANTED = (
     ),
     Planted(
         "digests-cover-no-result",
-        edited(act_chain, "what, about, result]", 'what, about, ""]'),
+        edited(audit_trail, "what, about, result]", 'what, about, ""]'),
         CORE + "test_each_digest_covers_the_act_and_all_before_it",
     ),
     Planted(
@@ -68,18 +68,18 @@ PLANTED = (
     ),
     Planted(
         "gaps-in-the-files-are-none",
-        edited(trail_check, "act.number > before.number + 1", "False"),
+        edited(audit_trail, "act.number > before.number + 1", "False"),
         CHECK + "test_what_was_changed_is_named_with_its_place",
     ),
     Planted(
         "what-others-hold-proves-nothing",
-        edited(trail_check, "elif known:", "elif False:"),
+        edited(audit_trail, "elif known:", "elif False:"),
         CHECK + "test_others_hold_digests_that_nobody_here_can_change",
     ),
     Planted(
         "whoever-comes-is-a-witness",
         edited(peer_heads, "if item.digest and proven and", "if item.digest and"),
-        "tests/unit/core/peers/test_trail_heads.py::"
+        "tests/unit/core/peers/test_lives_trail_heads.py::"
         "test_with_an_identity_only_who_proves_its_own_is_a_witness",
     ),
     Planted(
@@ -143,13 +143,15 @@ PLANTED = (
     ),
     Planted(
         "what-goes-with-its-queue-is-purged",
-        edited(purges, "index, first, count, _DELETED)", "index, first, count)"),
+        edited(operations, "index, first, count, _DELETED)", "index, first, count)"),
         DELETED,
     ),
     Planted(
         "of-a-long-deletion-what-goes-first-is-purged",
         edited(
-            purges, "each.number, index, first, size, _DELETED)", "each.number, index, first, size)"
+            operations,
+            "each.number, index, first, size, _DELETED)",
+            "each.number, index, first, size)",
         ),
         DELETED,
     ),

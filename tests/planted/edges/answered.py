@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 from onceq.core.names import resolve
-from onceq.core.peers import homes
-from onceq.core.rights import demands
+from onceq.core.peers import answer_addresses
+from onceq.core.rights import required_rights
 from onceq.core.transfer import admission
 from onceq.model import addresses
 from tests.planted.planted import Planted, edited
 
-DEMANDS = "tests/unit/core/rights/test_demands.py::"
+DEMANDS = "tests/unit/core/rights/test_required_rights.py::"
 PEERS = "tests/conformance/test_rights.py::"
-HOMES = "tests/unit/core/peers/test_homes.py::"
+HOMES = "tests/unit/core/peers/test_answer_addresses_homes.py::"
 ADDRESSES = "tests/unit/model/test_addresses.py::"
 
 PLANTED = (
     Planted(
         "acknowledgments-go-anywhere",
-        edited(demands, "if wanted.admin_queue and wanted.acknowledge:", "if False:"),
+        edited(required_rights, "if wanted.admin_queue and wanted.acknowledge:", "if False:"),
         DEMANDS + "test_what_the_queue_manager_writes_for_him_is_judged_as_if_he_sent_it",
     ),
     Planted(
         "dead-letters-go-anywhere",
-        edited(demands, "if wanted.dead_letter_queue:", "if False:"),
+        edited(required_rights, "if wanted.dead_letter_queue:", "if False:"),
         DEMANDS + "test_what_the_queue_manager_writes_for_him_is_judged_as_if_he_sent_it",
     ),
     Planted(
         "a-queue-that-is-not-written-to-is-judged",
-        edited(demands, "if wanted.admin_queue and wanted.acknowledge:", "if wanted.admin_queue:"),
+        edited(required_rights, "if wanted.admin_queue and wanted.acknowledge:",
+               "if wanted.admin_queue:"),
         DEMANDS + "test_an_administration_queue_that_is_asked_for_nothing_needs_no_right",
     ),
     Planted(
@@ -69,12 +70,13 @@ PLANTED = (
     ),
     Planted(
         "whoever-comes-from-loopback-is-here",
-        edited(homes, "known = not is_near(own) or", "known = True or"),
+        edited(answer_addresses, "known = not is_near(own) or", "known = True or"),
         HOMES + "test_no_answer_goes_to_this_computer_for_who_is_elsewhere",
     ),
     Planted(
         "everything-here-is-everything-elsewhere",
-        edited(homes, "step.state.policy.allows_elsewhere(", "step.state.policy.allows("),
+        edited(answer_addresses, "step.state.policy.allows_elsewhere(",
+                                                                     "step.state.policy.allows("),
         HOMES + "test_who_may_send_there_is_answered_there",
     ),
     Planted(

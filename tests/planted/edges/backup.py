@@ -9,14 +9,14 @@ import pytest
 
 from onceq.core.decision import Hold
 from onceq.core.management import copies
-from onceq.core.peers import undone_restores
+from onceq.core.peers import lives
 from onceq.core.state.setups import StorePutBack
 from onceq.core.state.state import State
-from onceq.model.data_directory import STORE_FILE
+from onceq.model.settings import STORE_FILE
 from onceq.model.views.managers import Cut
-from onceq.service import restoring as putting_back
+from onceq.service import data_directory as putting_back
 from onceq.service.holding import Holding
-from onceq.store import backup, log, manifest, restoring
+from onceq.store import backup, identification, log
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 from onceq.tls import signing
@@ -26,8 +26,8 @@ BACKUP = "tests/unit/store/test_backup.py::"
 POWER = "tests/crash/test_backup.py::"
 HOLDING = "tests/unit/service/test_holding.py::"
 BACK = "tests/conformance/test_put_back.py::"
-CORE = "tests/unit/core/management/test_restore.py::"
-WRITERS = "tests/unit/service/test_restoring.py::"
+CORE = "tests/unit/core/management/test_copies_restore.py::"
+WRITERS = "tests/unit/service/test_data_directory_restoring.py::"
 SIGNING = "tests/unit/tls/test_signing.py::"
 
 
@@ -75,16 +75,16 @@ def a_backup_can_be_started(patch: pytest.MonkeyPatch) -> None:
 
 def store_moves_first(patch: pytest.MonkeyPatch) -> None:
     """The file that makes a directory a store moves up before the rest of the store."""
-    before = restoring.Target._move
+    before = backup.Target._move
 
-    def move(self: restoring.Target, names: list[str], here: str, there: str) -> None:
+    def move(self: backup.Target, names: list[str], here: str, there: str) -> None:
         if here == self.staging and STORE_FILE not in names:
             before(self, [STORE_FILE], here, there)
         elif here == self.staging:
             return
         before(self, names, here, there)
 
-    patch.setattr(restoring.Target, "_move", move)
+    patch.setattr(backup.Target, "_move", move)
 
 
 def held_for_ever(patch: pytest.MonkeyPatch) -> None:
@@ -118,17 +118,17 @@ def what_came_is_still_certain(patch: pytest.MonkeyPatch) -> None:
 
 def nobody_is_named(patch: pytest.MonkeyPatch) -> None:
     """The operator is not told who knows of what a restore has undone."""
-    patch.setattr(undone_restores, "note", lambda step, guid, what: None)
+    patch.setattr(lives, "note", lambda step, guid, what: None)
 
 
 def a_manifest_names_anything(patch: pytest.MonkeyPatch) -> None:
     """Whatever a backup names is staged, if it is one file name."""
-    patch.setattr(manifest, "_MAY_HAVE", re.compile(r"[^/\0]+"))
+    patch.setattr(identification, "_MAY_HAVE", re.compile(r"[^/\0]+"))
 
 
 def any_directory_was_aside(patch: pytest.MonkeyPatch) -> None:
     """What a mark names is moved into the target, wherever it lies."""
-    patch.setattr(restoring, "_REPLACED", re.compile(r".*"))
+    patch.setattr(backup, "_REPLACED", re.compile(r".*"))
 
 
 def links_are_followed(patch: pytest.MonkeyPatch) -> None:

@@ -2,47 +2,47 @@
 
 from __future__ import annotations
 
-from onceq.service import admission, doors
-from onceq.tls import handshakes
-from onceq.wire.srmp import stranger, taking
+from onceq.service import admission, peer_transports
+from onceq.tls import contexts
+from onceq.wire.srmp import session
 from tests.planted.planted import Planted, edited
 
-HANDSHAKES = "tests/unit/tls/test_handshakes.py"
+HANDSHAKES = "tests/unit/tls/test_contexts_handshakes.py"
 ADMISSION = "tests/unit/service/test_admission.py"
-STRANGERS = "tests/unit/wire/srmp/test_stranger.py"
-DOORS = "tests/unit/service/test_doors.py"
+STRANGERS = "tests/unit/wire/srmp/test_session_stranger.py"
+DOORS = "tests/unit/service/test_peer_transports_doors.py"
 
 PLANTED = (
     Planted(
         "handshake-of-any-length",
-        edited(handshakes, "if self.heard > HANDSHAKE_BYTES_MAX:", "if False:"),
+        edited(contexts, "if self.heard > HANDSHAKE_BYTES_MAX:", "if False:"),
         f"{HANDSHAKES}::test_one_that_uses_too_much_has_failed",
     ),
     Planted(
         "half-a-handshake-of-any-length",
-        edited(handshakes, "            self._used(before)\n            raise\n",
+        edited(contexts, "            self._used(before)\n            raise\n",
                "            raise\n"),
         f"{HANDSHAKES}::test_a_handshake_is_counted_to_its_end",
     ),
     Planted(
         "first-words-counted-as-handshake",
-        edited(handshakes, "before - self.incoming.pending", "before"),
+        edited(contexts, "before - self.incoming.pending", "before"),
         f"{HANDSHAKES}::test_what_comes_with_the_end_of_it_is_not_counted",
     ),
     Planted(
         "whole-post-of-a-stranger-is-waited-for",
-        edited(stranger, "if self._heard > DROPPED_BYTES_MAX:", "if False:"),
+        edited(session, "if self._heard > DROPPED_BYTES_MAX:", "if False:"),
         f"{STRANGERS}::test_what_is_kept_of_it_is_bounded",
     ),
     Planted(
         "stranger-hears-when-it-is-no-http",
-        edited(stranger, "        except h11.ProtocolError:\n            return True\n",
+        edited(session, "        except h11.ProtocolError:\n            return True\n",
                "        except h11.ProtocolError:\n            return False\n"),
         f"{STRANGERS}::test_one_answer_to_whatever_comes",
     ),
     Planted(
         "http-is-spoken-from-the-first-byte",
-        edited(taking, "        if self._request is None:\n            self._begun_us = now_us\n",
+        edited(session, "        if self._request is None:\n            self._begun_us = now_us\n",
                "        if self._request is None:\n            self._begun_us = now_us\n"
                "            events.append(Opened(NO_GUID, http=True))\n"),
         "tests/unit/wire/srmp/test_session.py"
@@ -68,13 +68,13 @@ PLANTED = (
     ),
     Planted(
         "unreadable-invitations-end-accepting",
-        edited(doors, "        except OnceqError as error:\n            self.note(",
+        edited(peer_transports, "        except OnceqError as error:\n            self.note(",
                "        except ZeroDivisionError as error:\n            self.note("),
         f"{DOORS}::test_invitations_that_cannot_be_read_keep_nobody_out",
     ),
     Planted(
         "reload-forgets-the-identity",
-        edited(doors, "if files is None and self._tls is not None:", "if False:"),
+        edited(peer_transports, "if files is None and self._tls is not None:", "if False:"),
         f"{DOORS}::test_an_identity_that_is_gone_is_no_reason_to_do_without",
     ),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from onceq.core.state.peer_table import Peer
 from onceq.core.state.setups import LifeBegun
 from onceq.core.state.state import State
 from onceq.core.step.step import Step
-from onceq.core.transfer import arrival, in_doubt, outgoing_queue, sessions, stranded
+from onceq.core.transfer import abandoned_streams, arrival, in_doubt, outgoing_queue, sessions
 from onceq.packet.acks import OrderAck
 from proof.sim.faults import beside as worlds
 from tests.planted.planted import SIM, Planted
@@ -79,7 +79,7 @@ def _not_told(monkeypatch: pytest.MonkeyPatch) -> None:
         if guid != step.identity.guid:
             note(step, guid, what, **values)
 
-    for module in (duplicate_identity, stranded):
+    for module in (duplicate_identity, abandoned_streams):
         monkeypatch.setattr(module, "note", of_others)
 
 
@@ -101,7 +101,7 @@ def _away(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody begins a stream that is newer than the other copy's."""
-    monkeypatch.setattr(stranded, "_fence", lambda step, outgoing_queue, here: None)
+    monkeypatch.setattr(abandoned_streams, "_fence", lambda step, outgoing_queue, here: None)
 
 
 def _proof_for_both(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def _hearsay(monkeypatch: pytest.MonkeyPatch) -> None:
                 outgoing_queue.order_acked(step, own)
         return False
 
-    monkeypatch.setattr(stranded, "strange", strange)
+    monkeypatch.setattr(abandoned_streams, "strange", strange)
 
 
 PLANTED = (

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onceq.model.time import NEVER_S
+from onceq.model.marks import NEVER_S
 from onceq.packet import layout as at
 from onceq.spark.sink import options as sink_options
 from onceq.spark.sink import rows as sink_rows

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from onceq.core.ending import ending
-from onceq.core.receive import handles, move_message, receive
+from onceq.core.receive import entrance, receive, receive_exact
 from onceq.core.send import send
+from onceq.core.state.audit_trail import ReportRequest
 from onceq.core.state.queues import Queue
-from onceq.core.state.report_requests import ReportRequest
 from onceq.core.step import step as step_module
 from onceq.core.transaction import unit_of_work
 from onceq.core.transfer import arrival, outgoing_queue
 from onceq.model.classes import MessageClass
+from onceq.model.marks import NEVER_S
 from onceq.model.requests import Access, OpenQueue, Receive, Share
-from onceq.model.time import NEVER_S
 from onceq.wire.srmp import envelope
 from tests.planted.planted import Planted
 
@@ -31,14 +31,14 @@ def _transactions_have_one_number(patch: pytest.MonkeyPatch) -> None:
 
 def _sharing_is_among_ones_own(patch: pytest.MonkeyPatch) -> None:
     """Who has a queue for himself keeps himself out, and nobody else."""
-    before = handles._open_to_receive
+    before = entrance._open_to_receive
 
     def opened(step: Any, item: OpenQueue) -> Any:
         if all(held.owner == item.owner for held in step.readers.handles.values()):
             return before(step, item)
         return before(step, replace(item, access=Access.PEEK, share=Share.DENY_NONE))
 
-    patch.setattr(handles, "_open_to_receive", opened)
+    patch.setattr(entrance, "_open_to_receive", opened)
 
 
 def _what_is_named_may_be_looked_at(patch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ def _rejections_are_not_told(patch: pytest.MonkeyPatch) -> None:
 
 def _one_close_is_enough(patch: pytest.MonkeyPatch) -> None:
     """An empty subqueue goes when the first of those who have it open closes it."""
-    before = handles.close_handle
+    before = entrance.close_handle
 
     def close_handle(step: Any, number: int) -> None:
         queue = step.state.all_queues.get(step.readers.handles[number].queue)
@@ -125,7 +125,7 @@ def _one_close_is_enough(patch: pytest.MonkeyPatch) -> None:
         if isinstance(queue, Queue) and queue.parent is not None:
             queue.handles.clear()
 
-    patch.setattr(handles, "close_handle", close_handle)
+    patch.setattr(entrance, "close_handle", close_handle)
 
 
 def _lifetimes_end_early(patch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ def _quotas_lack_a_byte(patch: pytest.MonkeyPatch) -> None:
 
 def _moves_pass_by_who_is_alone(patch: pytest.MonkeyPatch) -> None:
     """Who has a queue for himself keeps receivers out, and has its messages moved away."""
-    patch.setattr(move_message, "check_taking", lambda *args, **more: None)
+    patch.setattr(receive_exact, "check_taking", lambda *args, **more: None)
 
 
 PLANTED = (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onceq import errors
-from onceq.cli import draining
+from onceq.cli import terminal
 from onceq.client import async_link, loops, ordered, retry
 from onceq.client.async_link import AsyncLink
 from onceq.client.plans import handles, sending_unit
@@ -20,9 +20,9 @@ from onceq.client.threads import consuming
 from onceq.client.threads.transaction import Transaction
 from onceq.core.send import send
 from onceq.core.transaction import unit_of_work
-from onceq.packet import transaction_survey
-from onceq.packet.heads import Head
-from onceq.partners.driving import Calls, call, drive
+from onceq.packet import survey
+from onceq.packet.survey import Head
+from onceq.partners.procedures import Calls, call, drive
 from tests.planted.planted import SIM, Planted, edited
 
 AHEAD = "tests/unit/client/plans/test_sending_unit_next.py::"
@@ -65,7 +65,7 @@ def _streams_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
         head = unpack(raw)
         return replace(head, stream=0)
 
-    monkeypatch.setattr(transaction_survey, "Head", SimpleNamespace(unpack=without))
+    monkeypatch.setattr(survey, "Head", SimpleNamespace(unpack=without))
 
 
 def _loops_commit_what_is_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +124,7 @@ def _key_order_forgets_who_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _pipes_take_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """What stands in a pipe counts as read."""
-    monkeypatch.setattr(draining.Drain, "_unread", lambda self: 0)
+    monkeypatch.setattr(terminal.Drain, "_unread", lambda self: 0)
 
 
 def _stops_without_a_farewell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,6 +228,6 @@ PLANTED = (
     Planted(
         "pipes-take-all",
         _pipes_take_all,
-        "tests/unit/cli/test_draining.py::test_what_is_not_read_is_waited_for",
+        "tests/unit/cli/test_terminal_draining.py::test_what_is_not_read_is_waited_for",
     ),
 )

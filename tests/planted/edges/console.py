@@ -3,7 +3,7 @@ whom a silent queue manager holds up, whose metrics a collector gets."""
 
 from __future__ import annotations
 
-from onceq.console import app, guard, letters, managers, serving, show, steering
+from onceq.console import app, guard, letters, managers, steering, table
 from onceq.core.management import paging, queue_views
 from tests.planted.planted import Planted, edited
 
@@ -51,12 +51,12 @@ PLANTED = (
     Planted(
         "a-link-signs-in-again-and-again",
         edited(guard, "self._codes.pop(_digest(secret), None)", "self._codes.get(_digest(secret))"),
-        UNIT + "test_keys.py::test_a_code_is_good_once",
+        UNIT + "test_guard_keys.py::test_a_code_is_good_once",
     ),
     Planted(
         "what-people-write-is-markup",
-        edited(show, "autoescape=True", "autoescape=False"),
-        UNIT + "test_show.py::test_templates_escape_everything_and_miss_nothing",
+        edited(table, "autoescape=True", "autoescape=False"),
+        UNIT + "test_table_show.py::test_templates_escape_everything_and_miss_nothing",
     ),
     Planted(
         "everybody-waits-for-a-silent-one",
@@ -78,32 +78,32 @@ PLANTED = (
     Planted(
         "an-abort-by-hand-commits",
         edited(steering, 'if told["outcome"] == "commit":', "if True:"),
-        UNIT + "test_branches.py::test_a_branch_is_decided_once_and_forgotten",
+        UNIT + "test_steering_branches.py::test_a_branch_is_decided_once_and_forgotten",
     ),
     Planted(
         "metrics-of-another-one",
         edited(app, "pages[watched].page(", "next(iter(pages.values())).page("),
-        UNIT + "test_metrics.py::test_each_has_its_own_pages",
+        UNIT + "test_app_metrics.py::test_each_has_its_own_pages",
     ),
     Planted(
         "whoever-goes-takes-the-page-along",
         edited(app, "await asyncio.shield(page)", "await page"),
-        UNIT + "test_metrics.py::test_one_who_goes_does_not_end_it_for_others",
+        UNIT + "test_app_metrics.py::test_one_who_goes_does_not_end_it_for_others",
     ),
     Planted(
         "half-requests-stay",
-        edited(serving, "if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):", "if False:"),
-        UNIT + "test_connection.py"
+        edited(app, "if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):", "if False:"),
+        UNIT + "test_app_serving_connection.py"
         "::test_half_a_second_request_has_a_time_and_waiting_for_one_has_not",
     ),
     Planted(
         "half-requests-fill-the-console",
-        edited(serving, "if len(waiting) > SILENT_MAX:", "if False:"),
-        UNIT + "test_connection.py::test_those_that_have_said_nothing_whole_are_few",
+        edited(app, "if len(waiting) > SILENT_MAX:", "if False:"),
+        UNIT + "test_app_serving_connection.py::test_those_that_have_said_nothing_whole_are_few",
     ),
     Planted(
         "live-numbers-after-signing-out",
         edited(app, "ends.append(asyncio.ensure_future(session.over.wait()))", "pass"),
-        UNIT + "test_live.py::test_they_end_at_once_with_their_session",
+        UNIT + "test_app_live.py::test_they_end_at_once_with_their_session",
     ),
 )  # fmt: skip

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from onceq.core.management import consumer_views
-from onceq.service import api, identities
+from onceq.core.management import work_views
+from onceq.service import api, peer_transports
 from tests.planted.planted import Planted, edited
 
-VIEWS = "tests/unit/core/management/test_consumer_views.py::test_"
+VIEWS = "tests/unit/core/management/test_work_views_consumer.py::test_"
 
 PLANTED = (
     Planted(
         "whoever-may-see-a-queue-sees-who-works-on-it",
-        edited(consumer_views, "    if not may(step, item.owner, (MONITOR,)):", "    if False:"),
+        edited(work_views, "    if not may(step, item.owner, (MONITOR,)):", "    if False:"),
         f"{VIEWS}who_may_see_the_queue_and_no_more_sees_what_is_his_own",
     ),
     Planted(
         "a-branch-is-of-who-was-at-work-in-it",
         edited(
-            consumer_views,
+            work_views,
             "step.known_by(one.owner) if one.rests is None else whose(step, one.rests)",
             "step.known_by(one.owner)",
         ),
@@ -25,13 +25,13 @@ PLANTED = (
     ),
     Planted(
         "what-a-prepared-branch-holds-is-nobodys",
-        edited(consumer_views, "        elif count:\n", "        elif False:\n"),
+        edited(work_views, "        elif count:\n", "        elif False:\n"),
         f"{VIEWS}a_prepared_branch_holds_messages_after_its_application_has_gone",
     ),
     Planted(
         "who-waits-comes-before-who-holds",
         edited(
-            consumer_views,
+            work_views,
             "0 if one.holds else 1 if one.waiting else 2",
             "0 if one.waiting else 1 if one.holds else 2",
         ),
@@ -40,7 +40,7 @@ PLANTED = (
     Planted(
         "since-the-last-transaction-and-not-the-oldest",
         edited(
-            consumer_views,
+            work_views,
             "if not one.holds or since_s < one.since_s:",
             "if not one.holds or since_s > one.since_s:",
         ),
@@ -48,17 +48,17 @@ PLANTED = (
     ),
     Planted(
         "messages-of-other-queues-count",
-        edited(consumer_views, " if held.queue == queue.number)", ")"),
+        edited(work_views, " if held.queue == queue.number)", ")"),
         f"{VIEWS}a_subqueue_has_its_own",
     ),
     Planted(
         "the-account-for-the-process",
         edited(
-            identities,
+            peer_transports,
             "return 0 if found is None else found[0]",
             "return 0 if found is None else found[1]",
         ),
-        "tests/unit/service/test_identities.py::test_one_that_cannot_be_seen_from_here_is_none",
+        "tests/unit/service/test_peer_transports_identities.py::test_one_that_cannot_be_seen_from_here_is_none",
     ),
     Planted(
         "a-process-that-is-not-known-is-named",

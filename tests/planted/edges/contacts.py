@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from onceq.core.ending import portions
-from onceq.core.step.connect_attempts import ConnectAttempt
+from onceq.core.ending import ending
+from onceq.core.step.connections import ConnectAttempt
 from onceq.core.transfer import connecting, sessions
 from tests.planted.planted import SIM, Planted, edited, replaced
 
@@ -39,6 +39,6 @@ PLANTED = (
                    "\n\ndef connect_failed"),
             CONNECTING + "test_addresses_that_nobody_needs_are_forgotten"),
     Planted("all-queues-of-an-address-in-one-step",
-            edited(portions, "        if at:\n", "        if at < 0:\n"),
+            edited(ending, "        if at:\n", "        if at < 0:\n"),
             CONNECTING + "test_what_happens_to_many_takes_several_steps_and_happens_to_all"),
 )  # fmt: skip

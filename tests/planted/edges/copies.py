@@ -4,16 +4,16 @@ while something goes on."""
 from __future__ import annotations
 
 from onceq.core.management import copies, jobs, rights
-from onceq.core.rights import demands, places
+from onceq.core.rights import required_rights
 from onceq.core.state import state
-from onceq.core.transaction import prepared_codec
+from onceq.core.transaction import xa_branch
 from onceq.model import policy
 from onceq.model import rights as model
 from tests.planted.planted import Planted, edited
 
-OWNERS = "tests/unit/core/rights/test_demands_owners.py::test_"
+OWNERS = "tests/unit/core/rights/test_required_rights_owners.py::test_"
 ALONE = "tests/conformance/test_by_itself.py::test_"
-PROMISES = "tests/unit/core/rights/test_demands_promises.py::test_"
+PROMISES = "tests/unit/core/rights/test_required_rights_promises.py::test_"
 
 PLANTED = (
     Planted(
@@ -70,18 +70,18 @@ PLANTED = (
     ),
     Planted(
         "a-send-is-judged-by-the-name-that-came-first",
-        edited(places, "return _elsewhere(said) if", "return _elsewhere(queue.name) if"),
+        edited(required_rights, "return _elsewhere(said) if", "return _elsewhere(queue.name) if"),
         f"{PROMISES}one_shot_and_in_a_transaction_the_same_name_is_judged",
     ),
     Planted(
         "a-promise-is-judged-again",
-        edited(demands, "    if tx is None or (tx.branch and whose(step, tx) == "
+        edited(required_rights, "    if tx is None or (tx.branch and whose(step, tx) == "
                "step.known_by(owner)):\n", "    if tx is None:\n"),
         f"{PROMISES}a_right_that_is_taken_away_after_the_promise_changes_nothing",
     ),
     Planted(
         "a-promise-forgets-the-name-that-was-used",
-        edited(prepared_codec, '            note["said"] =', '            note["unsaid"] ='),
+        edited(xa_branch, '            note["said"] =', '            note["unsaid"] ='),
         f"{PROMISES}another_one_decides_it_with_the_rights_at_the_names_that_were_used",
     ),
 )  # fmt: skip

@@ -11,15 +11,14 @@ from onceq.core.management import damage
 from onceq.errors import DamagedPiece, DamagedRecord
 from onceq.history import projector
 from onceq.model.log import BLOCK_BYTES, LARGE_BLOCK_BYTES, LARGE_RECORD_BYTES, blocks_of
-from onceq.service import verifying
+from onceq.service import answers
+from onceq.service.answers import Verifying
 from onceq.service.engine import Engine
 from onceq.service.scrub import Scrubbing
 from onceq.service.upkeep import Upkeep
-from onceq.service.verifying import Verifying
 from onceq.store import framing, promises, recovery, scan, verified
 from onceq.store.checkpoints import Head
-from onceq.store.checksum import crc32
-from onceq.store.framing import Frame, Framing
+from onceq.store.framing import Frame, Framing, crc32
 from onceq.store.log import LogStore
 from onceq.store.promises import Promise, Promised
 from onceq.store.scan import Segment
@@ -328,7 +327,7 @@ PLANTED = (
     ),
     Planted(
         "what-is-remembered-is-whole",
-        edited(verifying, "            if self._try(handed.pieces):\n",
+        edited(answers, "            if self._try(handed.pieces):\n",
                "            if self._try(handed.pieces) or True:\n"),
         DAMAGE + "test_what_was_whole_by_what_is_remembered_is_looked_at_again",
     ),

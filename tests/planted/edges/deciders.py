@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from onceq.core.management import branch_views
-from onceq.core.rights import demands, judge
+from onceq.core.management import work_views
+from onceq.core.rights import judge, required_rights
 from onceq.core.state import branch_table, state
 from onceq.core.transaction import groups, last_agent, second_phase, unit_of_work, xa_branch
 from onceq.model import requests
@@ -23,12 +23,12 @@ ANCHOR = f"{OWNED}what_stands_for_branches_elsewhere_is_decided_by_who_has_prepa
 PLANTED = (
     Planted(
         "anybody-ends-a-decision",
-        edited(demands, "    if known - {step.known_by(item.owner)}:", "    if False:"),
+        edited(required_rights, "    if known - {step.known_by(item.owner)}:", "    if False:"),
         f"{OWNED}who_has_decided_says_when_it_is_told",
     ),
     Planted(
         "anybody-ends-the-telling-of-a-promise",
-        edited(demands, "        known.add(step.known_by(teller))\n", "        pass\n"),
+        edited(required_rights, "        known.add(step.known_by(teller))\n", "        pass\n"),
         f"{OWNED}who_is_at_work_is_not_made_to_leave_it_to_others",
     ),
     Planted(
@@ -74,12 +74,13 @@ PLANTED = (
     ),
     Planted(
         "a-branch-without-work-is-decided-by-anybody",
-        edited(demands, "    if not judged and whose", "    if False and whose"),
+        edited(required_rights, "    if not judged and whose", "    if False and whose"),
         ANCHOR,
     ),
     Planted(
         "a-branch-that-decides-for-others-is-judged-by-its-own-work",
-        edited(demands, "(tx.sends or tx.receives) and not tx.gtrid", "tx.sends or tx.receives"),
+        edited(required_rights, "(tx.sends or tx.receives) and not tx.gtrid",
+                                  "tx.sends or tx.receives"),
         f"{OWNED}what_partners_have_at_stake_is_more_than_the_work_here",
     ),
     Planted(
@@ -108,25 +109,25 @@ PLANTED = (
     ),
     Planted(
         "branches-are-shown-whole",
-        edited(branch_views, "        else _that_it_is_there(_view(step, tx))\n",
-               "        else _view(step, tx)\n"),
+        edited(work_views, "        else _that_it_is_there(_view_branch(step, tx))\n",
+               "        else _view_branch(step, tx)\n"),
         f"{OWNED}a_branch_of_another_is_seen_without_what_it_does",
     ),
     Planted(
         "branches-of-others-are-hidden-from-recovery",
-        edited(branch_views, "        for tx in step.units.branches.values()\n    ]  # fmt",
+        edited(work_views, "        for tx in step.units.branches.values()\n    ]  # fmt",
                "        for tx in step.units.branches.values()\n"
                "        if may(step, owner, to_decide(step, owner, tx))\n    ]  # fmt"),
         f"{RIGHTS}a_right_at_the_promise_of_another_that_is_gone_keeps_the_decision_until_it_is_back",
     ),
     Planted(
         "decisions-are-shown-to-everybody",
-        edited(branch_views, "        if whole or made.by == own\n", ""),
+        edited(work_views, "        if whole or made.by == own\n", ""),
         RESTART,
     ),
     Planted(
         "versions-are-shown-to-everybody",
-        edited(branch_views, "return lambda one: whole or one[1].by == own",
+        edited(work_views, "return lambda one: whole or one[1].by == own",
                "return lambda one: True"),
         f"{OWNED}versions_are_shown_to_whose_application_it_is",
     ),

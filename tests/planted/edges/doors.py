@@ -6,25 +6,14 @@ from onceq import permission
 from onceq.core.management import trail
 from onceq.core.peers import trust
 from onceq.core.rights import judge
-from onceq.model import grant_index, identification
+from onceq.model import identification, policy
 from onceq.model.rights import ActorKind
-from onceq.service import api, doors, wires
-from onceq.tls import (
-    folder,
-    granting,
-    identity,
-    invites,
-    joining,
-    lineage,
-    members,
-    removed,
-    scope,
-    standing,
-)
+from onceq.service import api, peer_transports, wires
+from onceq.tls import folder, identity, invitations, joining, members
 from onceq.wire.mqqb import session
 from tests.planted.planted import Planted, edited, replaced
 
-DOORS = "tests/unit/service/test_doors.py"
+DOORS = "tests/unit/service/test_peer_transports_doors.py"
 NETWORK = "tests/unit/service/test_network.py"
 TLS = "tests/unit/tls"
 PROOFS = "tests/unit/core/state/test_peer_bindings_proofs.py"
@@ -47,22 +36,22 @@ PLANTED = (
     ),
     Planted(
         "any-protocol-inside-tls",
-        edited(doors, "and tls.selected_alpn_protocol() != PEERS:", "and False:"),
+        edited(peer_transports, "and tls.selected_alpn_protocol() != PEERS:", "and False:"),
         f"{DOORS}::test_what_is_spoken_in_tls_is_agreed_on",
     ),
     Planted(
         "strangers-always-invited",
-        edited(doors, "if self._expected(now_s) else", "if True else"),
+        edited(peer_transports, "if self._expected(now_s) else", "if True else"),
         f"{DOORS}::test_who_comes_to_join_gets_an_answer_and_no_session",
     ),
     Planted(
         "open-to-all-without-identity",
-        edited(doors, "if where and not guarded and", "if False and"),
+        edited(peer_transports, "if where and not guarded and", "if False and"),
         f"{DOORS}::test_without_an_identity_nothing_but_this_computer_is_listened_at",
     ),
     Planted(
         "plain-peers-let-applications-in",
-        edited(doors, '("client_listen", tls),', '("client_listen", closed),'),
+        edited(peer_transports, '("client_listen", tls),', '("client_listen", closed),'),
         f"{DOORS}::test_plain_peers_open_no_door_for_applications",
     ),
     Planted(
@@ -126,12 +115,12 @@ PLANTED = (
     ),
     Planted(
         "address-is-everybody",
-        replaced(grant_index, "UNPROVEN", frozenset((ActorKind.NOBODY,))),
+        replaced(policy, "UNPROVEN", frozenset((ActorKind.NOBODY,))),
         "tests/unit/model/test_rights.py::test_whom_a_grant_is_about",
     ),
     Planted(
         "address-runs-the-manager",
-        edited(grant_index, "rights - RUNS if", "rights if"),
+        edited(policy, "rights - RUNS if", "rights if"),
         "tests/unit/model/test_rights.py::test_an_address_runs_nothing_whatever_it_was_granted",
     ),
     Planted(
@@ -143,81 +132,81 @@ PLANTED = (
     Planted(
         "invitation-used-again",
         edited(
-            invites, "            os.rename(name, self._file(wanted, expires_s, USED))\n", ""
+            invitations, "            os.rename(name, self._file(wanted, expires_s, USED))\n", ""
         ),
-        f"{TLS}/test_invites.py::test_an_invitation_is_used_once",
+        f"{TLS}/test_invitations_invites.py::test_an_invitation_is_used_once",
     ),
     Planted(
         "invitation-for-ever",
-        edited(invites, "            if expires_s <= now_s:\n", "            if False:\n"),
-        f"{TLS}/test_invites.py::test_an_invitation_is_good_for_its_time",
+        edited(invitations, "            if expires_s <= now_s:\n", "            if False:\n"),
+        f"{TLS}/test_invitations_invites.py::test_an_invitation_is_good_for_its_time",
     ),
     Planted(
         "the-request-says-its-name",
-        edited(granting, "replace(request, name=name, hosts=(name, *hosts))", "request"),
-        f"{TLS}/test_granting.py::test_the_names_in_a_certificate_are_those_of_the_invitation",
+        edited(invitations, "replace(request, name=name, hosts=(name, *hosts))", "request"),
+        f"{TLS}/test_invitations_granting.py::test_the_names_in_a_certificate_are_those_of_the_invitation",
     ),
     Planted(
         "an-address-of-somebody-else",
         edited(members, "        if other is not None:\n", "        if False:\n"),
-        f"{TLS}/test_granting.py"
+        f"{TLS}/test_invitations_granting.py"
         "::test_a_certificate_has_no_name_that_is_shared_or_of_somebody_else",
     ),
     Planted(
         "removed-and-still-believed",
-        edited(removed, "begins_s < found.at_s else None", "False else None"),
-        f"{TLS}/test_removed.py::test_a_removal_puts_out_what_was_made_before",
+        edited(members, "begins_s < found.at_s else None", "False else None"),
+        f"{TLS}/test_members_removed.py::test_a_removal_puts_out_what_was_made_before",
     ),
     Planted(
         "a-list-of-removed-ones-is-replaced",
-        edited(removed, "found = joined(before, removals)", "found = dict(removals)"),
-        f"{TLS}/test_removed.py::test_a_list_only_grows",
+        edited(members, "found = joined(before, removals)", "found = dict(removals)"),
+        f"{TLS}/test_members_removed.py::test_a_list_only_grows",
     ),
     Planted(
         "removed-and-renewed",
-        edited(granting, "self._who.begins_s < removal.at_s:", "False:"),
-        f"{TLS}/test_granting.py::test_a_removed_member_renews_nothing_and_comes_back_by_invitation",
+        edited(invitations, "self._who.begins_s < removal.at_s:", "False:"),
+        f"{TLS}/test_invitations_granting.py::test_a_removed_member_renews_nothing_and_comes_back_by_invitation",
     ),
     Planted(
         "a-guid-within-a-scope-has-every-name",
-        edited(scope, "not _within(one.casefold(), self.names):", "False:"),
-        f"{TLS}/test_scope.py::test_a_certificate_is_within_a_scope_if_each_of_its_names_is",
+        edited(identity, "not _within(one.casefold(), self.names):", "False:"),
+        f"{TLS}/test_identity_scope.py::test_a_certificate_is_within_a_scope_if_each_of_its_names_is",
     ),
     Planted(
         "any-authority-names-applications",
-        edited(standing, "self._naming not in (None, authority)", "False"),
-        f"{TLS}/test_scope.py::test_of_several_authorities_the_own_one_names_applications",
+        edited(members, "self._naming not in (None, authority)", "False"),
+        f"{TLS}/test_identity_scope.py::test_of_several_authorities_the_own_one_names_applications",
     ),
     Planted(
         "another-authority-renews",
-        edited(granting, "self._who.authority not in lineage.here(self._own):", "False:"),
-        f"{TLS}/test_granting.py::test_a_certificate_of_another_authority_renews_nothing",
+        edited(invitations, "self._who.authority not in folder.here(self._own):", "False:"),
+        f"{TLS}/test_invitations_granting.py::test_a_certificate_of_another_authority_renews_nothing",
     ),
     Planted(
         "run-where-others-write",
         edited(permission, "if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):", "if False:"),
-        "tests/unit/service/test_directory.py::test_no_queue_manager_is_where_others_may_write",
+        "tests/unit/service/test_data_directory.py::test_no_queue_manager_is_where_others_may_write",
     ),
     Planted(
         "the-old-authority-stays",
-        edited(lineage, "gone = set(forget) - set(new)", "gone: set[str] = set()"),
-        f"{TLS}/test_lineage.py::test_one_takes_the_place_of_another_and_those_of_others_stay",
+        edited(folder, "gone = set(forget) - set(new)", "gone: set[str] = set()"),
+        f"{TLS}/test_folder_lineage.py::test_one_takes_the_place_of_another_and_those_of_others_stay",
     ),
     Planted(
         "a-guid-that-has-rights",
-        edited(granting, "        if means:\n", "        if False:\n"),
-        f"{TLS}/test_granting.py"
+        edited(invitations, "        if means:\n", "        if False:\n"),
+        f"{TLS}/test_invitations_granting.py"
         "::test_a_guid_that_means_something_is_signed_for_by_name_alone",
     ),
     Planted(
         "guid-of-somebody-else",
-        edited(granting, "member.name.casefold() != whom.name.casefold()", "False"),
-        f"{TLS}/test_granting.py::test_a_guid_stays_with_its_name",
+        edited(invitations, "member.name.casefold() != whom.name.casefold()", "False"),
+        f"{TLS}/test_invitations_granting.py::test_a_guid_stays_with_its_name",
     ),
     Planted(
         "renewed-for-somebody-else",
-        edited(granting, "if self._who.guid != request.guid:", "if False:"),
-        f"{TLS}/test_granting.py::test_who_has_a_certificate_renews_his_own_and_no_other",
+        edited(invitations, "if self._who.guid != request.guid:", "if False:"),
+        f"{TLS}/test_invitations_granting.py::test_who_has_a_certificate_renews_his_own_and_no_other",
     ),
     Planted(
         "first-of-two-identities",
@@ -241,13 +230,14 @@ PLANTED = (
     ),
     Planted(
         "https-believes-whom-it-believed-at-the-start",
-        edited(doors, "self._tls, self._https = made, https",
+        edited(peer_transports, "self._tls, self._https = made, https",
                "self._tls, self._https = made, self._https or https"),
         f"{DOORS}::test_other_authorities_are_believed_at_every_door_at_once",
     ),
     Planted(
         "an-end-is-told-the-day-after",
-        edited(doors, "return min(left_s, DAY_S) if left_s > 0 else DAY_S", "return DAY_S"),
+        edited(peer_transports, "return min(left_s, DAY_S) if left_s > 0 else DAY_S",
+                                            "return DAY_S"),
         f"{NETWORK}::test_that_a_certificate_has_ended_is_told_when_it_does",
     ),
     Planted(

@@ -9,14 +9,14 @@ import pytest
 
 from onceq.core.ending import ending
 from onceq.core.ending.table import FATES, Ending, Fate, Side
-from onceq.core.management import directory_rules, purges
-from onceq.core.state.life_table import Lives
+from onceq.core.management import directory_rules, operations
 from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.peer_table import Lives
 from onceq.core.state.records import Put, RangeChange
 from onceq.core.state.setups import Left, Setup
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
-from onceq.core.transfer import in_doubt, outgoing_queue, stranded, transmit
+from onceq.core.transfer import abandoned_streams, in_doubt, outgoing_queue, transmit
 from onceq.model.letters import Letter
 from onceq.model.limits import LEFT_AHEAD
 from tests.planted.planted import Planted, edited
@@ -43,7 +43,7 @@ def marks_run_into_the_next_stream(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(transmit, "about_to_leave", about_to_leave)
 
 
-a_receiver_alone_knows = edited(stranded, " and counter > left:", " and False:")
+a_receiver_alone_knows = edited(abandoned_streams, " and counter > left:", " and False:")
 """What a receiver has forgotten is in doubt, though it never left."""
 
 
@@ -87,7 +87,7 @@ def never_transmitted(
 
 def purge_says_removed(patch: pytest.MonkeyPatch) -> None:
     """A purge calls removed what may have arrived."""
-    patch.setattr(purges, "gave_up", never_transmitted)
+    patch.setattr(operations, "gave_up", never_transmitted)
 
 
 def directory_says_nowhere(patch: pytest.MonkeyPatch) -> None:

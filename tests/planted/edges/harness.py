@@ -7,10 +7,10 @@ from onceq.core.state.peer_table import Peer
 from onceq.core.state.setups import LifeBegun
 from onceq.core.step.step import Step
 from onceq.core.transfer import admission, in_doubt
+from onceq.model.marks import NEVER_S
 from onceq.model.run import Buffer
-from onceq.model.time import NEVER_S
+from onceq.packet.acks import TwoLives
 from onceq.packet.arrived import ArrivedRun
-from onceq.packet.settle import TwoLives
 from onceq.store.framing import Frame, Framing, Sound
 from tests.planted.planted import Planted, replaced
 

@@ -7,7 +7,7 @@ from types import ModuleType
 from onceq.core.peers import trust
 from onceq.core.step import early_runs
 from onceq.core.step.early_runs import EarlyRuns, Key
-from onceq.core.transfer import hole_repair, order_acknowledgments, ordered_arrival, outgoing_queue
+from onceq.core.transfer import order_acknowledgments, ordered_arrival, outgoing_queue
 from onceq.core.transfer import transmit as transmitting
 from onceq.packet.arrived import ArrivedRun
 from tests.planted.planted import Planted, edited, replaced
@@ -57,31 +57,33 @@ _ROWS: tuple[tuple[str, ModuleType, str, str, str], ...] = (
      "what_is_lost_is_sent_again_at_once_and_alone"),
     ("a-hole-is-named-once", order_acknowledgments, "if early.told <= HOLE_TOLD_MAX:", "if False:",
      "lost_acknowledgments_of_a_hole_are_made_again"),
-    ("a-hole-is-filled-as-often-as-it-is-named", hole_repair,
+    ("a-hole-is-filled-as-often-as-it-is-named", order_acknowledgments,
      "repair.again_us = step.later_us(wait_s)", "repair.again_us = 0",
      "a_hole_that_is_named_again_and_again_costs_little"),
-    ("a-hole-is-believed-on-any-session", hole_repair, "if peer.extended and ack.tells_holes:",
+    ("a-hole-is-believed-on-any-session", order_acknowledgments,
+     "if peer.extended and ack.tells_holes:",
      "if ack.tells_holes:", "a_session_without_the_mark_names_no_holes"),
-    ("what-was-never-sent-may-be-missing", hole_repair, " <= sent - head.base:", ":",
+    ("what-was-never-sent-may-be-missing", order_acknowledgments, " <= sent - head.base:", ":",
      "a_hole_that_cannot_be_is_not_believed"),
-    ("a-hole-somewhere-behind-is-believed", hole_repair,
+    ("a-hole-somewhere-behind-is-believed", order_acknowledgments,
      "ack.number + 1 == ack.first_missing <=", "ack.number < ack.first_missing <=",
      "a_hole_that_cannot_be_is_not_believed"),
-    ("each-equal-acknowledgment-shows-a-hole", hole_repair, "if repair.guessed == said or ", "if ",
+    ("each-equal-acknowledgment-shows-a-hole", order_acknowledgments,
+     "if repair.guessed == said or ", "if ",
      "equal_acknowledgments_show_a_hole_once"),
-    ("a-hole-waits-for-whatever-leaves-next", hole_repair,
+    ("a-hole-waits-for-whatever-leaves-next", order_acknowledgments,
      "    repair.ranges.append((first, repair.until))\n    start_if_possible(step, outgoing)",
      "    repair.ranges.append((first, repair.until))",
      "lost_acknowledgments_of_a_hole_are_made_again"),
     ("a-time-out-sends-the-window-again", outgoing_queue,
      "if peer is not None and peer.extended:", "if False:", "what_is_only_late_is_not_sent_again"),
-    ("a-lost-end-waits-for-the-timer-each-time", hole_repair,
+    ("a-lost-end-waits-for-the-timer-each-time", order_acknowledgments,
      "if acked == last < outgoing.sent and", "if False and",
      "a_lost_end_is_found_by_the_timer_and_sent_once"),
-    ("what-is-behind-a-question-is-sent-again", hole_repair,
+    ("what-is-behind-a-question-is-sent-again", order_acknowledgments,
      "if acked == last < outgoing.sent and ack.tells_holes and not ack.last_missing:",
      "if ack.tells_holes:", "what_is_there_behind_a_lost_question_is_not_sent_again"),
-    ("an-earlier-version-is-asked-once", hole_repair,
+    ("an-earlier-version-is-asked-once", order_acknowledgments,
      "outgoing.sent = min(outgoing.sent, max(last, acked))", "pass",
      "a_time_out_sends_all_again_where_no_holes_are_named"),
     ("nothing-is-kept-before-a-beginning", ordered_arrival,
@@ -95,7 +97,7 @@ _ROWS: tuple[tuple[str, ModuleType, str, str, str], ...] = (
      "a_foreign_receiver_hears_nothing_of_a_missing_beginning"),
     ("a-beginning-is-named-once", order_acknowledgments, "if early.told < HOLE_TOLD_MAX:",
      "if False:", "a_lost_word_of_a_missing_beginning_is_said_again"),
-    ("a-beginning-that-was-acknowledged-may-be-missing", hole_repair,
+    ("a-beginning-that-was-acknowledged-may-be-missing", order_acknowledgments,
      "return outgoing.last_ack[0] < ack.stream", "return True",
      "a_beginning_is_missing_only_before_anything_is_acknowledged"),
     ("a-beginning-is-believed-on-any-session", trust,
@@ -110,15 +112,16 @@ _ROWS: tuple[tuple[str, ModuleType, str, str, str], ...] = (
 )  # fmt: skip
 
 _LONG: tuple[tuple[str, ModuleType, str, str, str], ...] = (
-    ("a-hole-that-moves-on-is-filled-as-a-whole", hole_repair,
+    ("a-hole-that-moves-on-is-filled-as-a-whole", order_acknowledgments,
      "first = max(first, repair.until + 1)", "pass",
      "what_was_sent_again_just_now_is_left_out_of_the_next_hole"),
-    ("a-hole-is-filled-at-once-however-long-it-is", hole_repair,
+    ("a-hole-is-filled-at-once-however-long-it-is", order_acknowledgments,
      "repair.until = min(last, first + repair.count - 1)", "repair.until = last",
      "what_an_earlier_connection_brings_late_costs_a_few_resends"),
-    ("a-long-hole-is-filled-in-equal-parts", hole_repair, "repair.count *= HOLE_GROWTH", "pass",
+    ("a-long-hole-is-filled-in-equal-parts", order_acknowledgments, "repair.count *= HOLE_GROWTH",
+     "pass",
      "a_long_hole_grows_as_what_was_sent_again_comes"),
-    ("what-comes-by-itself-is-taken-for-lost", hole_repair,
+    ("what-comes-by-itself-is-taken-for-lost", order_acknowledgments,
      "if outgoing.head.base + ack.number > repair.until:", "if False:",
      "what_comes_by_itself_was_late_and_so_is_the_rest"),
 )  # fmt: skip

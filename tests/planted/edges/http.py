@@ -7,16 +7,16 @@ from array import array
 import pytest
 
 from onceq.core.state.peer_table import Receipts
-from onceq.core.transfer import http_forward
+from onceq.core.transfer import forward
 from onceq.model import http
 from onceq.model.run import Run
-from onceq.service.mappings import MappingFolder
-from onceq.wire.srmp import convert, heads, taking
+from onceq.service.config import MappingFolder
+from onceq.wire.srmp import convert, session
 from tests.planted.planted import Planted, edited
 
 BORDER = "tests/conformance/test_group_7_http_border.py"
 STREAMS = "tests/conformance/test_group_7_http_streams.py"
-HEADS = "tests/unit/wire/srmp/test_heads.py"
+HEADS = "tests/unit/wire/srmp/test_session_heads.py"
 
 
 def _forget_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,19 +29,19 @@ def _drop_the_hash(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _never_count_hops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(taking, "hops_of", lambda fields: 0)
+    monkeypatch.setattr(session, "hops_of", lambda fields: 0)
 
 
 def _keep_repetitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_forward, "_waits", lambda step, run, outgoing: False)
+    monkeypatch.setattr(forward, "_waits", lambda step, run, outgoing: False)
 
 
 def _forget_the_way_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_forward, "_learn", lambda step, run: None)
+    monkeypatch.setattr(forward, "_learn", lambda step, run: None)
 
 
 def _pass_nothing_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_forward, "hopped", lambda packets: Run(b"", array("I")))
+    monkeypatch.setattr(forward, "hopped", lambda packets: Run(b"", array("I")))
 
 
 def _ignore_exceptions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ PLANTED = (
     Planted("exceptions-ignored", _ignore_exceptions, f"{BORDER}::test_an_exception_is_left_alone"),
     Planted(
         "mapping-files-read-once", _never_look_again,
-        "tests/unit/service/test_mappings.py"
+        "tests/unit/service/test_config_mappings.py"
         "::test_a_changed_file_is_read_again_and_a_broken_one_changes_nothing",
     ),
     Planted(
@@ -89,19 +89,19 @@ PLANTED = (
         "tests/unit/wire/srmp/test_mapping.py::test_addresses_for_stream_receipts",
     ),
     Planted(
-        "web-pages-post", edited(heads, "if name == b\"origin\" or", "if False or"),
+        "web-pages-post", edited(session, "if name == b\"origin\" or", "if False or"),
         f"{HEADS}::test_requests_of_web_pages_are_refused",
     ),
     Planted(
-        "any-content-type", edited(heads, "if kind not in _TYPES:", "if False:"),
+        "any-content-type", edited(session, "if kind not in _TYPES:", "if False:"),
         f"{HEADS}::test_what_no_queue_manager_sends_is_refused",
     ),
     Planted(
-        "chunks-are-read", edited(heads, 'b"transfer-encoding" in known or', ""),
+        "chunks-are-read", edited(session, 'b"transfer-encoding" in known or', ""),
         f"{HEADS}::test_what_no_queue_manager_sends_is_refused",
     ),
     Planted(
-        "long-bodies-of-anybody", edited(heads, "and not granted", "and False"),
+        "long-bodies-of-anybody", edited(session, "and not granted", "and False"),
         f"{HEADS}::test_who_may_send_nowhere_may_post_what_a_receipt_takes",
     ),
 )  # fmt: skip

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from onceq.core.management import jobs as core
-from onceq.core.rights import demands
+from onceq.core.rights import required_rights
 from onceq.core.state import job_table, snapshot
 from onceq.model.jobs import JobAction
-from onceq.service import job_batches
+from onceq.service import jobs
 from tests.planted.planted import Planted, edited, replaced
 
 CORE = "tests/unit/core/management/test_jobs.py::"
@@ -69,7 +69,8 @@ PLANTED = (
     ),
     Planted(
         "everybody-cancels-every-job",
-        edited(demands, "if job is None or job.who != step.known_by(item.owner):", "if False:"),
+        edited(required_rights, "if job is None or job.who != step.known_by(item.owner):",
+                                                                            "if False:"),
         CORE + "test_each_sees_and_cancels_his_own",
     ),
     Planted(
@@ -88,7 +89,7 @@ PLANTED = (
     ),
     Planted(
         "a-job-ends-at-its-limit-though-some-failed",
-        edited(job_batches, "left = order.limit - self._work.done", "left = order.limit"),
+        edited(jobs, "left = order.limit - self._work.done", "left = order.limit"),
         SERVICE + "test_a_limit_ends_it_and_a_filter_passes_over",
     ),
 )  # fmt: skip

@@ -8,7 +8,14 @@ from onceq.core.management import directory_rules, jobs
 from onceq.core.names import resolve
 from onceq.core.peers import trust
 from onceq.core.state import in_doubt_table, state
-from onceq.core.transfer import arrival, in_doubt, late_refusals, outgoing_queue, sessions, stranded
+from onceq.core.transfer import (
+    abandoned_streams,
+    arrival,
+    in_doubt,
+    late_refusals,
+    outgoing_queue,
+    sessions,
+)
 from tests.planted.planted import Planted, edited, replaced
 
 MOVED = "tests/conformance/test_moved.py::test_"
@@ -136,7 +143,7 @@ PLANTED = (
     ),
     Planted(
         "what-the-next-manager-never-got-was-never-delivered",
-        edited(stranded, "len(holders(outgoing, now, counter)) > 1", "False"),
+        edited(abandoned_streams, "len(holders(outgoing, now, counter)) > 1", "False"),
         MOVED + "what_the_next_one_never_got_of_a_stream_that_was_left",
     ),
     Planted(

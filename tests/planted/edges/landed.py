@@ -8,7 +8,7 @@ import pytest
 
 from onceq.audit import landed
 from onceq.audit.engine import blocks
-from onceq.history import ends
+from onceq.history import projector
 from onceq.spark.land import reading
 from tests.planted.planted import Planted, edited
 
@@ -31,7 +31,7 @@ def table(old: str, new: str) -> Callable[[pytest.MonkeyPatch], None]:
 
 PLANTED = (
     Planted("readers-of-any-queue",
-            edited(ends, "read.queue == queue and last <= read.to", "False"),
+            edited(projector, "read.queue == queue and last <= read.to", "False"),
             LANDED + "the_history_tells_who_has_read"),
     Planted("others-have-read-it-too",
             table("JOIN landing g ON g.reader = e.reader AND g.alone", "CROSS JOIN landing g"),

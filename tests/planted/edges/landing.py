@@ -11,7 +11,7 @@ from onceq.spark import worker_messages
 from onceq.spark.land import decoding, reading
 from tests.planted.planted import Planted, edited
 
-FILES = "tests/unit/spark/land/test_files.py::test_"
+FILES = "tests/unit/spark/land/test_memory_files.py::test_"
 SCHEMAS = "tests/unit/spark/land/test_plan_schemas.py::test_"
 HEARING = "tests/unit/spark/test_worker_messages.py::test_"
 

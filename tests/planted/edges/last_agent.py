@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onceq.model.branch import Phase
+from onceq.model.branches import Phase
 from tests.planted.planted import Planted
 
 ENGINE = "tests/unit/service/test_engine.py::"
@@ -16,8 +16,8 @@ CORE = "tests/unit/core/transaction/test_last_agent.py::"
 
 
 def _what_is_held_is_shown_at_once(patch: pytest.MonkeyPatch) -> None:
+    from onceq.service.clock import NEVER
     from onceq.service.committer import Committer
-    from onceq.service.due import NEVER
 
     nothing = property(lambda self: NEVER, lambda self, value: None)
     patch.setattr(Committer, "_held_us", nothing, raising=False)

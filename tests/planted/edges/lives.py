@@ -14,9 +14,9 @@ from onceq.core.state.records import Advance, Change
 from onceq.core.state.setups import LifeBegun
 from onceq.core.state.state import State
 from onceq.core.step.step import Step
-from onceq.core.transfer import arrival, inquiry_answers, plain_arrival, sessions, stranded
+from onceq.core.transfer import abandoned_streams, arrival, pending_outcomes, sessions
+from onceq.packet.acks import Inquiry, Memory
 from onceq.packet.arrived import ArrivedRun
-from onceq.packet.settle import Inquiry, Memory
 from tests.planted.planted import Planted, replaced
 
 CASES = "tests/conformance/test_lives.py::test_"
@@ -92,7 +92,7 @@ def _known_to_both(step: Step, peer: Peer, key: str, memory: Memory, fence: int)
     return _claimed(step, peer, key, memory, fence) if fence else memory
 
 
-_claimed = inquiry_answers._claimed
+_claimed = pending_outcomes._claimed
 
 
 def _no_fence(step: Step, peer: Peer, key: str, asked: Inquiry) -> int:
@@ -131,7 +131,7 @@ _ROWS: tuple[tuple[str, object, str, object, str], ...] = (
      PLACES + "what_was_planned_in_a_life_that_is_undone_removes_nothing_unseen"),
     ("what-is-used-later-begins-at-the-beginning", Lanes, "__missing__", _from_one,
      PLACES + "no_queue_gives_a_place_of_a_life_that_is_undone"),
-    ("sent-times-are-not-compared", plain_arrival, "new_places", _new_places,
+    ("sent-times-are-not-compared", arrival, "new_places", _new_places,
      CASES + "a_plain_message_with_an_identifier_used_before_is_another_message"),
     ("a-number-with-another-message-is-a-repetition", Accepted, "contradict", _trusting,
      CASES + "a_number_that_comes_with_another_message_is_not_acknowledged"),
@@ -141,25 +141,25 @@ _ROWS: tuple[tuple[str, object, str, object, str], ...] = (
      CORE + "an_earlier_life_that_answers_what_was_sent_after_a_later_one_came"),
     ("streams-of-another-life-are-not-noticed", arrival, "acked_strangely", _deaf,
      CORE + "a_stream_of_another_life_is_noticed_and_ours_rise_above_it"),
-    ("two-copies-may-both-move-what-they-have", inquiry_answers, "_claimed", _unclaimed,
+    ("two-copies-may-both-move-what-they-have", pending_outcomes, "_claimed", _unclaimed,
      CASES + "what_two_copies_both_have_is_sent_by_one_of_them"),
-    ("what-was-accepted-meanwhile-is-moved-too", stranded, "_fates", _all_moved,
+    ("what-was-accepted-meanwhile-is-moved-too", abandoned_streams, "_fates", _all_moved,
      CASES + "what_comes_before_something_accepted_is_not_delivered_any_more"),
-    ("what-a-copy-was-given-is-said-not-to-have-come", inquiry_answers, "_claimed", _known_to_both,
+    ("what-a-copy-was-given-is-said-not-to-have-come", pending_outcomes, "_claimed", _known_to_both,
      CASES + "what_one_copy_was_given_is_not_known_to_the_other_as_never_accepted"),
-    ("an-old-question-leads-back", inquiry_answers, "_note_gone", _leads_back,
+    ("an-old-question-leads-back", pending_outcomes, "_note_gone", _leads_back,
      "tests/conformance/test_doubts.py::test_a_question_about_a_stream_that_was_left_does_not_lead"
      "_back_to_it"),
-    ("fence-of-one", inquiry_answers, "_fence", _fence_of_one,
+    ("fence-of-one", pending_outcomes, "_fence", _fence_of_one,
      CASES + "a_question_that_announces_no_stream_is_given_nothing"),
-    ("what-waits-moves-without-a-fence", stranded, "_fence", _deaf,
+    ("what-waits-moves-without-a-fence", abandoned_streams, "_fence", _deaf,
      CASES + "two_copies_side_by_side_lose_nothing_and_repeat_nothing"),
     ("an-acknowledgment-for-what-another-copy-has-sent-is-a-lie", OutgoingQueue, "of_earlier_life",
      _of_this_life, PUT_BACK + "what_the_receiver_has_more_of_than_was_sent_here_does_not_wait_"
      "for_ever"),
     ("a-start-goes-on-after-any-restore", lives, "begin", _same_life,
      ANY + "restores_and_copies_at_random_moments"),
-    ("what-is-moved-is-moved-to-the-receiver-only", inquiry_answers, "_fence", _no_fence,
+    ("what-is-moved-is-moved-to-the-receiver-only", pending_outcomes, "_fence", _no_fence,
      ANY + "restores_and_copies_at_random_moments"),
 )  # fmt: skip
 

@@ -7,7 +7,7 @@ import pytest
 from onceq.client import handlers, loops
 from onceq.client.plans import handles, sending_unit
 from onceq.core.send import send
-from onceq.core.transaction import idle_timeout, unit_of_work
+from onceq.core.transaction import unit_of_work
 from tests.planted.planted import Planted, edited
 
 FAILURES = "tests/daemon/test_client_failures.py::"
@@ -56,7 +56,7 @@ PLANTED = (
     ),
     Planted(
         "what-time-undoes-is-counted",
-        edited(idle_timeout, "undo(step, tx, blameless=True)", "undo(step, tx)"),
+        edited(unit_of_work, "undo(step, tx, blameless=True)", "undo(step, tx)"),
         FORGOTTEN + "test_what_was_forgotten_is_rolled_back",
     ),
     Planted(

@@ -7,15 +7,15 @@ from collections.abc import Callable
 import pytest
 
 from onceq.client import address
-from onceq.core.rights import demands
+from onceq.core.rights import required_rights
 from onceq.core.transaction import groups
 from onceq.core.transfer import admission, arrival, sessions
-from onceq.model import grant_index, identification, requests
+from onceq.model import identification, policy, requests
 from onceq.model.requests import Request
 from onceq.model.requests.request import Needs
 from onceq.model.rights import Right
-from onceq.service import api, doors
-from onceq.tls import signing, standing
+from onceq.service import api, peer_transports
+from onceq.tls import members, signing
 from tests.planted.planted import Planted, demanded, edited, replaced
 
 MATRIX = "tests/matrix/test_"
@@ -41,7 +41,8 @@ PLANTED = (
     Planted("lists-are-edited-by-anybody", _free(requests.EditDirectory), ROWS),
     Planted(
         "an-operator-decides-his-own-work-alone",
-        edited(demands, "        yield _OPERATE\n        return\n", "        yield _OPERATE\n"),
+        edited(required_rights, "        yield _OPERATE\n        return\n",
+               "        yield _OPERATE\n"),
         ROWS,
     ),
     Planted(
@@ -57,7 +58,7 @@ PLANTED = (
     Planted(
         "branches-are-joined-by-anybody",
         edited(
-            demands,
+            required_rights,
             "    yield NAMED\n"
             "    yield from to_decide(step, item.owner, step.units.branches.get(item.xid))\n\n\n"
             "def _ends_branch",
@@ -67,20 +68,20 @@ PLANTED = (
     ),
     Planted(
         "tokens-are-listed-for-monitors",
-        edited(demands, 'if what == "tokens":', 'if what == "no-tokens":'),
+        edited(required_rights, 'if what == "tokens":', 'if what == "no-tokens":'),
         ROWS,
     ),
     Planted(
         "first-bytes-are-no-body",
         edited(
-            demands, "bodies = item.pick not in (PickBy.HEADS, PickBy.BODILESS)",
+            required_rights, "bodies = item.pick not in (PickBy.HEADS, PickBy.BODILESS)",
             "bodies = item.pick not in (PickBy.HEADS, PickBy.BODILESS, PickBy.TOPS)",
         ),
         ROWS,
     ),
     Planted(
         "one-right-of-several-is-enough",
-        edited(demands, "for right in rights]", "for right in rights if not right]"),
+        edited(required_rights, "for right in rights]", "for right in rights if not right]"),
         SINGLE,
     ),
     Planted(
@@ -107,7 +108,8 @@ PLANTED = (
     ),
     Planted(
         "whoever-comes-plainly-is-let-in",
-        edited(doors, "return found if isinstance(found, str) else None\n\n    def _expected",
+        edited(peer_transports,
+               "return found if isinstance(found, str) else None\n\n    def _expected",
                "return None\n\n    def _expected"),
         STRANGERS,
     ),
@@ -123,17 +125,18 @@ PLANTED = (
     ),
     Planted(
         "monitors-operate",
-        edited(grant_index, "if right in _IMPLIED", "if one is Right.MONITOR or right in _IMPLIED"),
+        edited(policy, "if right in _IMPLIED", "if one is Right.MONITOR or right in _IMPLIED"),
         ROWS,
     ),
     Planted(
         "who-peeks-keeps-others-from-receiving",
-        edited(demands, "return to_hold(place) if share is Share.DENY_RECEIVE else ", "return "),
+        edited(required_rights, "return to_hold(place) if share is Share.DENY_RECEIVE else ",
+                                                "return "),
         ROWS,
     ),
     Planted(
         "removed-members-are-let-in",
-        edited(standing, "        if removal is not None:\n", "        if False:\n"),
+        edited(members, "        if removal is not None:\n", "        if False:\n"),
         STRANGERS,
     ),
     Planted(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.peers import undone_restores
+from onceq.core.peers import lives
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer
 from onceq.core.step.step import Step
-from onceq.core.transfer import inquiry_answers, stranded
-from onceq.packet.settle import Memory
+from onceq.core.transfer import abandoned_streams, pending_outcomes
+from onceq.packet.acks import Memory
 from tests.planted.planted import Planted, replaced
 
 STRANDED = "tests/conformance/test_stranded.py::"
@@ -22,12 +22,12 @@ def claims_not_told(patch: pytest.MonkeyPatch) -> None:
     def claimed(step: Step, peer: Peer, key: str, memory: Memory, fence: int) -> Memory:
         return memory
 
-    patch.setattr(inquiry_answers, "_claimed", claimed)
+    patch.setattr(pending_outcomes, "_claimed", claimed)
 
 
 def first_fence_only(patch: pytest.MonkeyPatch) -> None:
     """A queue whose messages were stranded once is never fenced again."""
-    fence = stranded._fence
+    fence = abandoned_streams._fence
     fenced: set[int] = set()
 
     def once(step: Step, outgoing: OutgoingQueue, here: int) -> None:
@@ -35,7 +35,7 @@ def first_fence_only(patch: pytest.MonkeyPatch) -> None:
             fenced.add(outgoing.number)
             fence(step, outgoing, here)
 
-    patch.setattr(stranded, "_fence", once)
+    patch.setattr(abandoned_streams, "_fence", once)
 
 
 PLANTED = (
@@ -48,7 +48,7 @@ PLANTED = (
         STRANDED + "test_what_is_stranded_twice_is_settled_twice",
     ),
     Planted(
-        "restore-not-why", replaced(undone_restores, "of_outgoing", lambda step, outgoing: None),
+        "restore-not-why", replaced(lives, "of_outgoing", lambda step, outgoing: None),
         PUT_BACK + "test_why_says_that_what_waits_was_put_back_and_for_how_long",
     ),
 )  # fmt: skip

@@ -8,14 +8,14 @@ from onceq.core.management import msmq_names
 from onceq.core.names import packet_names
 from onceq.core.peers import trust
 from onceq.core.state import snapshot, state
-from onceq.core.transfer import inquiry_answers, stranded
+from onceq.core.transfer import abandoned_streams, pending_outcomes
 from tests.planted.planted import SIM, Planted, edited
 
 CASES = "tests/conformance/test_public_names.py::test_"
 OLD = "tests/unit/core/state/test_old_stores.py::test_"
 _UNNAMED = "__import__('onceq.packet.address').packet.address.Address(3)"
-_LEFT_OUT = edited(stranded, "address_of_name(outgoing.name)", _UNNAMED)
-_ANSWERED = edited(inquiry_answers, "if asked.destination == NO_QUEUE:", "if False:")
+_LEFT_OUT = edited(abandoned_streams, "address_of_name(outgoing.name)", _UNNAMED)
+_ANSWERED = edited(pending_outcomes, "if asked.destination == NO_QUEUE:", "if False:")
 
 
 def _as_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +33,8 @@ PLANTED = (
     ),
     Planted(
         "older-managers-are-asked-about-public-queues",
-        edited(stranded, "(peer.publics or outgoing.name.kind is not Kind.PUBLIC)", "True"),
+        edited(abandoned_streams, "(peer.publics or outgoing.name.kind is not Kind.PUBLIC)",
+                                    "True"),
         f"{CASES}an_older_manager_is_not_asked_about_a_public_queue",
     ),
     Planted(

@@ -47,15 +47,15 @@ def _damage_is_looked_for_in_fronts(patch: pytest.MonkeyPatch) -> None:
 
 
 def _branches_write_for_each(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.send import packets_at_prepare
+    from onceq.core.send import send
 
-    patch.setattr(packets_at_prepare, "_shared", lambda batch: False)
+    patch.setattr(send, "_shared", lambda batch: False)
 
 
 def _a_restart_forgets_what_is_shared(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.transaction import prepared_codec
+    from onceq.core.transaction import xa_branch
 
-    patch.setattr(prepared_codec, "one_rest", lambda templates: False)
+    patch.setattr(xa_branch, "one_rest", lambda templates: False)
 
 
 PLANTED = (

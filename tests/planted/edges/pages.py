@@ -46,9 +46,9 @@ def _any_format_is_read(patch: pytest.MonkeyPatch) -> None:
 
 
 def _carets_stay(patch: pytest.MonkeyPatch) -> None:
-    from onceq.model import caret
+    from onceq.model import wording
 
-    patch.setattr(caret, "one_line", lambda text: text.replace("\n", " "))
+    patch.setattr(wording, "one_line", lambda text: text.replace("\n", " "))
 
 
 def _words_are_answers(patch: pytest.MonkeyPatch) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from onceq import hidden
 from onceq.core.management import rights as rights_rules
-from onceq.core.receive import handles, subqueues
-from onceq.core.rights import demands, judge
-from onceq.model import grant_index, patterns, policy, rights
+from onceq.core.receive import entrance, lookup
+from onceq.core.rights import judge, required_rights
+from onceq.model import patterns, policy, rights
 from tests.planted.planted import Planted, edited
 
-NAMES = "tests/unit/core/rights/test_places_patterns.py::test_"
-WHOLE = "tests/unit/core/rights/test_demands_whole.py::test_"
+NAMES = "tests/unit/core/rights/test_required_rights_patterns.py::test_"
+WHOLE = "tests/unit/core/rights/test_required_rights_whole.py::test_"
 BUDGET = "tests/budgets/test_rights.py::test_"
 MODEL = "tests/unit/model/test_rights.py::test_"
 
@@ -32,7 +32,7 @@ PLANTED = (
     ),
     Planted(
         "every-queue-is-the-whole-queue-manager",
-        edited(grant_index, "self._at.find(key) if key else ()", "self._at.find(key)"),
+        edited(policy, "self._at.find(key) if key else ()", "self._at.find(key)"),
         f"{MODEL}patterns_of_queues",
     ),
     Planted(
@@ -70,17 +70,18 @@ PLANTED = (
     ),
     Planted(
         "an-owner-lets-strangers-in",
-        edited(demands, "or Right.CREATE in rights or opens:", "or Right.CREATE in rights:"),
+        edited(required_rights, "or Right.CREATE in rights or opens:",
+               "or Right.CREATE in rights:"),
         f"{WHOLE}who_owns_a_queue_opens_no_door",
     ),
     Planted(
         "what-an-owner-has-given-reaches-strangers",
-        edited(grant_index, " and not (grant.of_one_queue and actor.kind in UNPROVEN)", ""),
+        edited(policy, " and not (grant.of_one_queue and actor.kind in UNPROVEN)", ""),
         f"{WHOLE}what_an_older_version_let_an_owner_give_to_strangers_lets_them_nowhere",
     ),
     Planted(
         "what-an-owner-has-given-opens-doors",
-        edited(grant_index, "given.staying if unproven else given.rights", "given.rights"),
+        edited(policy, "given.staying if unproven else given.rights", "given.rights"),
         f"{WHOLE}what_an_older_version_let_an_owner_give_to_strangers_lets_them_nowhere",
     ),
     Planted(
@@ -90,33 +91,36 @@ PLANTED = (
     ),
     Planted(
         "strangers-open-transactions",
-        edited(demands, "return (_TAKES_PART,) if", "return () if"),
+        edited(required_rights, "return (_TAKES_PART,) if", "return () if"),
         f"{WHOLE}a_stranger_opens_transactions_if_he_may_do_something_in_them",
     ),
     Planted(
         "a-commit-opens-transactions-of-strangers",
-        edited(demands, "        yield from _begins(step, item)\n", "        yield from ()\n"),
+        edited(required_rights, "        yield from _begins(step, item)\n",
+                                                            "        yield from ()\n"),
         f"{WHOLE}a_stranger_opens_transactions_if_he_may_do_something_in_them",
     ),
     Planted(
         "who-looks-keeps-others-from-receiving",
-        edited(demands, "to_hold(place) if share is Share.DENY_RECEIVE else _to_see", "_to_see"),
+        edited(required_rights, "to_hold(place) if share is Share.DENY_RECEIVE else _to_see",
+                                         "_to_see"),
         f"{WHOLE}who_may_only_look_keeps_nobody_from_receiving",
     ),
     Planted(
         "nobody-hears-who-holds-a-queue",
-        edited(handles, "names = [str(actor)] if actor is not None else []", "names = list[str]()"),
+        edited(entrance, "names = [str(actor)] if actor is not None else []",
+                                       "names = list[str]()"),
         f"{WHOLE}who_holds_a_queue_is_said_to_those_who_have_a_right_there",
     ),
     Planted(
         "a-hold-that-was-ended-goes-on",
-        edited(handles, "        )  # fmt: skip\n        close_handle(step, number)\n    return",
+        edited(entrance, "        )  # fmt: skip\n        close_handle(step, number)\n    return",
                "        )  # fmt: skip\n    return"),
         f"{WHOLE}an_operator_ends_a_hold_and_it_stands_in_the_trail",
     ),
     Planted(
         "who-looks-makes-subqueues",
-        edited(subqueues, "(to_hold(place_of(parent)),)", "()"),
+        edited(lookup, "(to_hold(rights_place(parent)),)", "()"),
         f"{WHOLE}who_looks_at_a_subqueue_that_is_not_there_does_not_make_it",
     ),
 )  # fmt: skip

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from onceq.core.receive import receive
+from onceq.core.state.audit_trail import ReportRequests
 from onceq.core.state.client_memory import Outcomes
 from onceq.core.state.in_doubt_table import Doubt, Doubts, Memories
 from onceq.core.state.peer_table import Progress
 from onceq.core.state.positions import Positions
 from onceq.core.state.records import Seen
-from onceq.core.state.report_requests import ReportRequests
 from onceq.core.state.snapshot import CHECKPOINT_VERSION, Snapshot
 from onceq.core.state.state import State
 from onceq.model.identity import TransactionId

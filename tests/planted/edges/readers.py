@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from onceq.core.ending import dead_letters
-from onceq.core.receive import handles, reading
+from onceq.core.receive import entrance, reading
 from onceq.core.state import client_memory
 from onceq.core.state.client_memory import Readings
 from onceq.spark import connections
-from onceq.spark.source import checkpoint_conflicts
+from onceq.spark.source import conflicts
 from tests.planted.planted import Planted, edited, replaced
 
 READERS = "tests/conformance/test_readers.py::test_"
-ANEW = "tests/unit/spark/source/test_checkpoint_conflicts.py::test_"
+ANEW = "tests/unit/spark/source/test_conflicts_checkpoint.py::test_"
 PATIENCE = "tests/unit/spark/test_connections_patience.py::test_"
 
 
@@ -79,12 +79,12 @@ PLANTED = (
     ),
     Planted(
         "holds-end-for-nobody",
-        replaced(handles, "end_overdue", lambda step, queue: None),
+        replaced(entrance, "end_overdue", lambda step, queue: None),
         READERS + "a_hold_that_nobody_renews_ends_when_it_is_in_the_way",
     ),
     Planted(
         "renewing-is-in-vain",
-        edited(handles, "held.until_us = step.now.mono_us + item", "held.until_us = 1 + item"),
+        edited(entrance, "held.until_us = step.now.mono_us + item", "held.until_us = 1 + item"),
         READERS + "a_hold_that_is_renewed_lasts",
     ),
     Planted(
@@ -94,17 +94,17 @@ PLANTED = (
     ),
     Planted(
         "a-new-query-begins-where-one-has-read",
-        edited(checkpoint_conflicts, "if not told:", "if False:"),
+        edited(conflicts, "if not told:", "if False:"),
         ANEW + "a_query_that_begins_anew_is_told_everything",
     ),
     Planted(
         "an-old-checkpoint-goes-on",
-        edited(checkpoint_conflicts, "and one.to > place.to.get(key, one.to)", "and False"),
+        edited(conflicts, "and one.to > place.to.get(key, one.to)", "and False"),
         ANEW + "a_checkpoint_that_is_older_is_refused",
     ),
     Planted(
         "another-reader-is-this-one",
-        edited(checkpoint_conflicts, "if one.reader != reader.name:", "if False:"),
+        edited(conflicts, "if one.reader != reader.name:", "if False:"),
         ANEW + "who_may_begin",
     ),
     Planted(

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from onceq.core.peers import duplicate_identity, refusals
+from onceq.core.peers import duplicate_identity, trust
 from onceq.core.state.peer_table import Peer
 from onceq.core.step.step import Step
-from onceq.core.transfer import in_doubt, sessions, untold
+from onceq.core.transfer import in_doubt, pending_outcomes, sessions
 from onceq.model.limits import NOTES_MAX
 from proof.sim.faults import beside as worlds
 from proof.sim.judge import copied_queues
@@ -48,12 +48,12 @@ def _among_the_notes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody asks one copy of what the other one has acknowledged."""
-    for module in (untold, sessions):
+    for module in (pending_outcomes, sessions):
         monkeypatch.setattr(module, "ask", lambda step, outgoing: None)
 
 
 def _no_room_asked(step: Step, peer: Peer, packet: bytes) -> bool:
-    refusals.note(step, peer, packet)
+    trust.note(step, peer, packet)
     return True
 
 
@@ -79,7 +79,8 @@ PLANTED = (
         "reached_the_other",
     ),
     Planted(
-        "a-question-without-room-counts-as-asked", replaced(untold, "note", _no_room_asked),
+        "a-question-without-room-counts-as-asked", replaced(pending_outcomes, "note",
+                                                            _no_room_asked),
         "tests/conformance/test_untold.py::test_a_question_for_which_there_is_no_room_is_asked_"
         "soon",
     ),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from onceq.client import requesting
+from onceq.client import retry
 from onceq.client.plans import tracking
-from onceq.model import numbers
+from onceq.model import identity
 from tests.planted.planted import Planted, edited
 
 DAEMON = "tests/daemon/test_client_requests.py::"
@@ -12,13 +12,13 @@ DAEMON = "tests/daemon/test_client_requests.py::"
 PLANTED = (
     Planted(
         "any-reply-will-do",
-        edited(requesting, "pick=PickBy.CORRELATION, value=id.pack(),", ""),
+        edited(retry, "pick=PickBy.CORRELATION, value=id.pack(),", ""),
         DAEMON + "test_a_late_reply_confuses_no_later_request",
     ),
     Planted(
         "replies-stay",
         edited(
-            requesting,
+            retry,
             "yield from do(requests.Remove(replies, 0, reply.lookup_id, reply.lookup_id))",
             "pass",
         ),
@@ -27,11 +27,11 @@ PLANTED = (
     Planted(
         "new-replies-are-removed-with-old-ones",
         edited(tracking, "takewhile(", "filter("),
-        "tests/unit/client/test_requesting.py::test_only_what_is_old_is_removed",
+        "tests/unit/client/test_retry_requesting.py::test_only_what_is_old_is_removed",
     ),
     Planted(
         "numbers-are-as-long-as-they-like",
-        edited(numbers, "not 0 < len(text) <= DIGITS_MAX", "not text"),
+        edited(identity, "not 0 < len(text) <= DIGITS_MAX", "not text"),
         "tests/fuzz/test_odd_texts.py::test_numbers_of_any_length_are_answered",
     ),
 )

@@ -45,13 +45,13 @@ def _accepting_never_pauses(patch: pytest.MonkeyPatch) -> None:
 
 
 def _each_line_is_written(patch: pytest.MonkeyPatch) -> None:
-    from onceq.service import rates
+    from onceq.service import pacing
 
-    patch.setattr(rates, "LOG_LINES_AT_ONCE", 1 << 30)
+    patch.setattr(pacing, "LOG_LINES_AT_ONCE", 1 << 30)
 
 
 def _spares_are_not_used(patch: pytest.MonkeyPatch) -> None:
-    from onceq.store.spares import Spares
+    from onceq.store.files import Spares
 
     patch.setattr(Spares, "use", lambda self, work: work())
 
@@ -77,7 +77,7 @@ def _a_peek_that_waited_is_always_built(patch: pytest.MonkeyPatch) -> None:
 def _waits_are_plain_sleeps(patch: pytest.MonkeyPatch) -> None:
     import select
 
-    from onceq.client import pause
+    from onceq.client import stopping
 
     def waited(file: int | None, wake: Any, seconds: float | None) -> bool:
         poll = select.poll()
@@ -85,37 +85,37 @@ def _waits_are_plain_sleeps(patch: pytest.MonkeyPatch) -> None:
             poll.register(file, select.POLLIN)
         return bool(poll.poll(None if seconds is None else int(seconds * 1000)))
 
-    patch.setattr(pause, "_waited", waited)
+    patch.setattr(stopping, "_waited", waited)
 
 
 def _a_limit_of_no_time_undoes_all(patch: pytest.MonkeyPatch) -> None:
     from onceq.core import manager
     from onceq.core.step.step import Timer
-    from onceq.core.transaction import idle_timeout
+    from onceq.core.transaction import unit_of_work
 
     def look(step: Any, nobody: object) -> None:
         for tx in list(step.units.all()):
-            idle_timeout._undo(step, tx, 1)
+            unit_of_work._undo(step, tx, 1)
 
     patch.setitem(manager._TIMERS, Timer.IDLE, look)
 
 
 def _what_was_not_watched_stays_so(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.transaction import idle_timeout
+    from onceq.core.transaction import unit_of_work
 
-    patch.setattr(idle_timeout, "watch", lambda step: None)
+    patch.setattr(unit_of_work, "watch", lambda step: None)
 
 
 def _taken_out_is_never_in_doubt(patch: pytest.MonkeyPatch) -> None:
     from onceq.core.ending.ending import gave_up
-    from onceq.core.transfer import remove_outgoing
+    from onceq.core.transfer import in_doubt
 
     def certain(build: Any, outgoing: Any, lane: int, first: int, count: int, reason: Any) -> None:
         transmitted, outgoing.transmitted = outgoing.transmitted, {}
         gave_up(build, outgoing, lane, first, count, reason)
         outgoing.transmitted = transmitted
 
-    patch.setattr(remove_outgoing, "gave_up", certain)
+    patch.setattr(in_doubt, "gave_up", certain)
 
 
 def _open_makes_what_is_mistyped(patch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ PLANTED = (
     Planted("each-line-is-written", _each_line_is_written,
             NETWORK + "test_lines_that_strangers_cause_are_counted"),
     Planted("spare-descriptors-are-not-used", _spares_are_not_used,
-            "tests/unit/store/test_spares.py::"
+            "tests/unit/store/test_files_spares.py::"
             "test_the_store_opens_files_although_the_process_has_no_descriptor_left"),
     Planted("what-was-read-is-not-given-back", _what_was_read_is_not_given_back,
             ANSWERS + "test_one_application_that_does_not_read_leaves_room_for_one_that_does"),
@@ -152,12 +152,12 @@ PLANTED = (
     Planted("a-peek-that-waited-is-always-built", _a_peek_that_waited_is_always_built,
             ANSWERS + "test_a_peek_that_has_waited_is_put_off_while_there_is_no_room"),
     Planted("waits-are-plain-sleeps", _waits_are_plain_sleeps,
-            "tests/unit/client/test_pause.py::test_a_signal_just_before_a_pause_ends_it"),
+            "tests/unit/client/test_stopping_pause.py::test_a_signal_just_before_a_pause_ends_it"),
     Planted("a-limit-of-no-time-undoes-all", _a_limit_of_no_time_undoes_all,
-            "tests/unit/core/management/test_change_settings.py::"
+            "tests/unit/core/management/test_operations_change_settings.py::"
             "test_a_limit_that_is_switched_off_undoes_nothing"),
     Planted("what-was-not-watched-stays-so", _what_was_not_watched_stays_so,
-            "tests/unit/core/management/test_change_settings.py::"
+            "tests/unit/core/management/test_operations_change_settings.py::"
             "test_a_limit_that_is_switched_on_counts_for_what_is_open_already"),
     Planted("taken-out-is-never-in-doubt", _taken_out_is_never_in_doubt,
             "tests/conformance/test_taken_out.py::"

@@ -16,8 +16,8 @@ from onceq.core.state.records import RangeChange
 from onceq.core.state.setups import LifeBegun, Setup, StorePutBack
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
-from onceq.core.transfer import sessions, stranded, untold
-from onceq.core.transfer.untold import NumberRange
+from onceq.core.transfer import abandoned_streams, pending_outcomes, sessions
+from onceq.core.transfer.pending_outcomes import NumberRange
 from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.store import backup
 from onceq.store.backup import Part
@@ -64,15 +64,15 @@ def _all_moved(monkeypatch: pytest.MonkeyPatch) -> None:
         lane = outgoing.ordered_lane
         return [(first, count, False) for first, count in lane.ranges(AVAILABLE, lane.head)]
 
-    monkeypatch.setattr(stranded, "_fates", fates)
+    monkeypatch.setattr(abandoned_streams, "_fates", fates)
 
 
 def _no_fence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stranded, "_fence", lambda step, outgoing, here: None)
+    monkeypatch.setattr(abandoned_streams, "_fence", lambda step, outgoing, here: None)
 
 
 def _nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (sessions, untold):
+    for module in (sessions, pending_outcomes):
         monkeypatch.setattr(module, "ask", lambda step, outgoing: None)
 
 
@@ -88,7 +88,7 @@ def _nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _no_subqueues(monkeypatch: pytest.MonkeyPatch) -> None:
-    look = untold._look
+    look = pending_outcomes._look
 
     def queues_only(
         queue: Queue, index: int, at: int, left: int, source: bytes,
@@ -98,7 +98,7 @@ def _no_subqueues(monkeypatch: pytest.MonkeyPatch) -> None:
             return queue.lanes[index].next, left
         return look(queue, index, at, left, source, parts)
 
-    monkeypatch.setattr(untold, "_look", queues_only)
+    monkeypatch.setattr(pending_outcomes, "_look", queues_only)
 
 
 def _no_ring(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,12 +116,12 @@ PLANTED = (
     ),
     Planted(
         "an-end-that-is-under-way-is-forgotten",
-        replaced(untold, "_under_way", lambda step, guid: False),
+        replaced(pending_outcomes, "_under_way", lambda step, guid: False),
         CASES + "an_end_that_is_under_way_is_waited_for",
     ),
     Planted(
         "what-a-transaction-holds-has-no-end",
-        replaced(untold, "_HERE", (AVAILABLE,)),
+        replaced(pending_outcomes, "_HERE", (AVAILABLE,)),
         CASES + "of_what_is_still_there_the_sender_waits_for_the_end",
     ),
     Planted(
@@ -136,7 +136,7 @@ PLANTED = (
     ),
     Planted(
         "an-answer-has-as-many-ranges-as-there-are",
-        replaced(untold, "PASSED_RANGES_MAX", 1 << 20),
+        replaced(pending_outcomes, "PASSED_RANGES_MAX", 1 << 20),
         CASES + "more_ranges_than_fit_into_an_answer_are_asked_for_in_parts",
     ),
     Planted("a-life-after-a-restore-gives-numbers-again", _same_numbers, SIM, first=13),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from onceq.core.management import rights, shared_rights
-from onceq.core.rights import demands
+from onceq.core.management import rights
+from onceq.core.rights import required_rights
 from onceq.core.state import snapshot
 from onceq.directory import rights_file
 from onceq.model import policy
@@ -12,7 +12,7 @@ from onceq.model import shared_rights as shared
 from onceq.service import naming
 from tests.planted.planted import Planted, edited
 
-CORE = "tests/unit/core/management/test_shared_rights.py::"
+CORE = "tests/unit/core/management/test_rights_shared.py::"
 FILE = "tests/unit/directory/test_rights_file.py::"
 NAMING = "tests/unit/service/test_naming.py::"
 
@@ -20,7 +20,7 @@ PLANTED = (
     Planted(
         "who-waits-keeps-its-right",
         edited(rights, "            look_again(step)\n", "            pass\n"),
-        "tests/unit/core/rights/test_demands.py::test_a_receive_that_waits_ends_when_its_right_goes",
+        "tests/unit/core/rights/test_required_rights.py::test_a_receive_that_waits_ends_when_its_right_goes",
     ),
     Planted(
         "the-directory-makes-administrators",
@@ -34,18 +34,18 @@ PLANTED = (
     ),
     Planted(
         "what-is-left-out-is-not-told",
-        edited(shared_rights, "    for what in left:\n", "    for what in left[:0]:\n"),
+        edited(rights, "    for what in left:\n", "    for what in left[:0]:\n"),
         CORE + "test_of_a_grant_the_rest_is_taken",
     ),
     Planted(
         "anybody-gives-rights-everywhere",
-        edited(demands, "if item.everywhere or rights & WHOLE", "if rights & WHOLE"),
+        edited(required_rights, "if item.everywhere or rights & WHOLE", "if rights & WHOLE"),
         CORE + "test_only_an_administrator_gives_rights_everywhere",
     ),
     Planted(
         "a-file-that-is-gone-takes-its-rights-along",
         edited(
-            shared_rights,
+            rights,
             "    if not trouble and item.book is not None:\n"
             "        _follow(step, item.book, known)\n",
             "    _follow(step, item.book or SharedRights(), known)\n",
@@ -54,7 +54,7 @@ PLANTED = (
     ),
     Planted(
         "an-older-copy-is-believed",
-        edited(shared_rights, "if book.older_than(known):", "if False:"),
+        edited(rights, "if book.older_than(known):", "if False:"),
         CORE + "test_an_older_copy_is_not_followed",
     ),
     Planted(
@@ -64,7 +64,7 @@ PLANTED = (
     ),
     Planted(
         "who-waits-keeps-a-right-of-the-directory",
-        edited(shared_rights, "    if taken:\n        look_again(step)\n", ""),
+        edited(rights, "    if taken:\n        look_again(step)\n", ""),
         CORE + "test_who_waits_and_what_is_open_ends_with_the_right",
     ),
     Planted(

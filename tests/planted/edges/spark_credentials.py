@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceq.cli import spark_land, spark_loading, spark_replay
+from onceq.cli import spark, spark_loading
 from onceq.client import credentials
 from onceq.spark import connections, data_source
 from onceq.spark.land import replay, run
@@ -86,15 +86,15 @@ PLANTED = (
     ),
     Planted(
         "land-passes-over-the-token-file",
-        edited(
-            spark_land, "proof=not no_proof, credentials=credential_files(),", "proof=not no_proof,"
-        ),
+        edited(spark, "proof=not no_proof, credentials=credential_files(),", "proof=not no_proof,"),
         SHOWS,
     ),
     Planted(
         "replay-passes-over-the-token-file",
         edited(
-            spark_replay, "credentials=credential_files(),", "credentials=work.FROM_ENVIRONMENT,"
+            spark,
+            "tell=out.note,\n            credentials=credential_files(),",
+            "tell=out.note,\n            credentials=work.FROM_ENVIRONMENT,",
         ),
         SHOWS,
     ),

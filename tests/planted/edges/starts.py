@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceq.audit import files, plots, proof
+from onceq.audit import files, proof, report
 from onceq.core.peers import lives
 from onceq.history import keeper, projector
 from onceq.service import engine
@@ -21,7 +21,7 @@ PLANTED = (
             STARTS + "test_a_process_that_could_not_start_hides_no_kill"),
     Planted("a-restore-is-an-orderly-end",
             edited(lives, "orderly=orderly if _follows(state) else None,", "orderly=orderly,"),
-            "tests/unit/core/management/test_restore.py::"
+            "tests/unit/core/management/test_copies_restore.py::"
             "test_how_the_life_before_ended_is_not_known_at_the_first_start"),
     Planted("the-last-start-of-a-file-alone",
             edited(keeper, "for start in rows.starts]", "for start in rows.starts[-1:]]"),
@@ -41,6 +41,6 @@ PLANTED = (
             edited(files, "if STARTS not in meta)", "if meta is None)"),
             AUDIT + "test_files_of_earlier_versions_do_not_tell_them_and_the_report_says_so"),
     Planted("equal-routes-cover-each-other",
-            edited(plots, "        if there is None:", "        if True:"),
+            edited(report, "        if there is None:", "        if True:"),
             AUDIT + "test_four_equal_routes_are_four_lines_in_turn"),
 )  # fmt: skip

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from onceq.client import credentials, tls_socket, token_files
-from onceq.core.management import tokens as core_tokens
+from onceq.core.management import rights as core_tokens
 from onceq.core.state import state
 from onceq.model import identification, tokens
-from onceq.service import api, socket_group
+from onceq.service import api, listening
 from onceq.service import tokens as door
 from tests.planted.planted import Planted, edited
 
-CORE = "tests/unit/core/management/test_tokens.py::"
+CORE = "tests/unit/core/management/test_rights_tokens.py::"
 MODEL = "tests/unit/model/test_tokens.py::"
 API = "tests/unit/service/test_api.py::"
 DOOR = "tests/unit/service/test_tokens.py::"
@@ -75,7 +75,11 @@ PLANTED = (
     ),
     Planted(
         "the-revoked-go-on-waiting",
-        edited(core_tokens, "        step.readers.leave(key)\n", "        continue\n"),
+        edited(
+            core_tokens,
+            "(owner, ())):\n        step.readers.leave(key)\n",
+            "(owner, ())):\n        continue\n",
+        ),
         CORE + "test_a_connection_is_nobodys_and_ends_when_its_token_is_revoked",
     ),
     Planted(
@@ -144,8 +148,8 @@ PLANTED = (
     ),
     Planted(
         "the-group-reads-what-lies-there",
-        edited(socket_group, "    _close_files(path)\n", ""),
-        "tests/unit/service/test_socket_group.py::"
+        edited(listening, "    _close_files(path)\n", ""),
+        "tests/unit/service/test_listening_socket_group.py::"
         "test_a_group_may_pass_through_and_nothing_is_readable",
     ),
 )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from onceq.client import properties
-from onceq.model import letters, traced
+from onceq.model import letters, marks
 from onceq.otel import faces, spans, units
-from onceq.packet import decode, untraced
+from onceq.packet import decode, headers
 from onceq.wire.mqqb import session
 from onceq.wire.srmp import convert
 from tests.planted.planted import Planted, edited
@@ -26,13 +26,13 @@ PLANTED = (
     ),
     Planted(
         "a-trace-behind-which-a-delay-stands-is-overlooked",
-        edited(traced, "        end -= DELAY_BYTES\n", "        pass\n"),
+        edited(marks, "        end -= DELAY_BYTES\n", "        pass\n"),
         NO_BYTE,
     ),
     Planted(
         "a-packet-without-its-trace-says-its-old-size",
-        edited(untraced, "len(packet) - (last - first))", "len(packet))"),
-        "tests/unit/packet/test_untraced.py::test_packets_are_as_if_no_mark_had_been_there",
+        edited(headers, "len(packet) - (last - first))", "len(packet))"),
+        "tests/unit/packet/test_headers_untraced.py::test_packets_are_as_if_no_mark_had_been_there",
     ),
     Planted(
         "a-trace-goes-over-http",
@@ -57,7 +57,7 @@ PLANTED = (
     ),
     Planted(
         "the-span-of-a-send-that-was-aborted-says-that-it-was-committed",
-        edited(units, '"in doubt") else names.ABORTED', '"in doubt") else names.COMMITTED'),
+        edited(units, '"in doubt") else spans.ABORTED', '"in doubt") else spans.COMMITTED'),
         "tests/unit/otel/test_units.py::test_an_abort_is_said_by_the_spans_of_its_sends",
     ),
     Planted(

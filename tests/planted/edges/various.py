@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from onceq.client.plans import selection
-from onceq.core.management import range_views
+from onceq.core.management import queue_views
 from onceq.core.step.step import Step
-from onceq.core.transaction import idle_timeout
+from onceq.core.transaction import unit_of_work
 from onceq.service import naming, upkeep
-from onceq.spark.source import batch_limits, offsets, queue_matching
+from onceq.spark.source import offsets, queue_matching
 from onceq.spark.source.offsets import Offset, Range
 from onceq.store import pool
 from onceq.store.framing import Framing
@@ -41,7 +41,7 @@ def waiting_is_doing_nothing(patch: pytest.MonkeyPatch) -> None:
         finally:
             step.readers.waiting = waiting
 
-    original = idle_timeout.on_timer
+    original = unit_of_work.on_timer
     patch.setattr("onceq.core.manager._TIMERS", {
         what: look if ring is original else ring
         for what, ring in __import__("onceq.core.manager", fromlist=["_TIMERS"])._TIMERS.items()
@@ -151,7 +151,7 @@ def most_for_each(patch: pytest.MonkeyPatch) -> None:
     def advance(begins: Mapping[str, int], ends: Mapping[str, int], most: int) -> dict[str, int]:
         return {key: min(end, begins.get(key, 0) + most) for key, end in ends.items()}
 
-    patch.setattr(batch_limits, "advance", advance)
+    patch.setattr(offsets, "advance", advance)
 
 
 def holes_that_excuse(patch: pytest.MonkeyPatch) -> None:
@@ -161,7 +161,7 @@ def holes_that_excuse(patch: pytest.MonkeyPatch) -> None:
 
 def a_lock_is_a_hole(patch: pytest.MonkeyPatch) -> None:
     """A batch goes over a message that a transaction holds, and may give back to its place."""
-    patch.setattr(range_views, "LOCKED", 255)
+    patch.setattr(queue_views, "LOCKED", 255)
 
 
 def a_queue_that_left_is_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -225,11 +225,11 @@ PLANTED = (
     ),
     Planted(
         "holes-that-excuse", holes_that_excuse,
-        "tests/unit/spark/source/test_losses.py::test_what_had_expired_before_excuses_nothing",
+        "tests/unit/spark/source/test_conflicts_losses.py::test_what_had_expired_before_excuses_nothing",
     ),
     Planted(
         "a-lock-is-a-hole", a_lock_is_a_hole,
-        "tests/unit/core/management/test_range_views.py::"
+        "tests/unit/core/management/test_queue_views_range.py::"
         "test_it_ends_before_the_first_locked_message",
     ),
     Planted(

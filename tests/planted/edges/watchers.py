@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from onceq import metrics_pages
+from onceq import exposition
 from onceq.core.management import metrics
-from onceq.service import doors, health, supervisor, watching
+from onceq.service import daemon, http, peer_transports
 from tests.planted.planted import Planted, edited
 
-WATCHING = "tests/unit/service/test_watching.py"
+WATCHING = "tests/unit/service/test_http_watching.py"
 METRICS = "tests/unit/core/management/test_metrics.py"
 
 PLANTED = (
     Planted(
         "metrics-for-whoever-asks",
         edited(
-            watching,
+            http,
             "        if isinstance(result, OnceqError):\n            self._denied",
             "        if False:\n            self._denied",
         ),
@@ -22,18 +22,18 @@ PLANTED = (
     ),
     Planted(
         "metrics-for-nobody",
-        edited(watching, "elif who == NOBODY and not", "elif who != NOBODY and not"),
+        edited(http, "elif who == NOBODY and not", "elif who != NOBODY and not"),
         f"{WATCHING}::test_nobody_does_not_come_as_far_as_the_core",
     ),
     Planted(
         "a-page-for-each-who-asks",
-        edited(metrics_pages, "if made is None or (", "if True or ("),
+        edited(exposition, "if made is None or (", "if True or ("),
         f"{WATCHING}::test_many_who_ask_at_once_get_one_view",
     ),
     Planted(
         "metrics-in-plain-words-to-anybody",
         edited(
-            doors,
+            peer_transports,
             "is_loopback(address):\n            return None\n        if self._watchers",
             "address:\n            return None\n        if self._watchers",
         ),
@@ -41,13 +41,13 @@ PLANTED = (
     ),
     Planted(
         "ready-although-full",
-        edited(health, "    if engine.low:\n", "    if False:\n"),
-        "tests/unit/service/test_health.py::test_what_makes_it_unready",
+        edited(http, "    if engine.low:\n", "    if False:\n"),
+        "tests/unit/service/test_http_health.py::test_what_makes_it_unready",
     ),
     Planted(
         "alive-although-it-hangs",
-        edited(supervisor, "if turns != self._seen or self._idle():", "if True:"),
-        "tests/unit/service/test_supervisor.py"
+        edited(daemon, "if turns != self._seen or self._idle():", "if True:"),
+        "tests/unit/service/test_daemon_supervisor.py"
         "::test_a_loop_that_works_is_alive_and_one_that_hangs_is_not",
     ),
     Planted(
@@ -66,12 +66,12 @@ PLANTED = (
     ),
     Planted(
         "metrics-under-any-name",
-        edited(watching, "if host and not tls and not", "if False and not"),
+        edited(http, "if host and not tls and not", "if False and not"),
         f"{WATCHING}::test_a_name_that_was_made_to_lead_here_is_answered_nothing",
     ),
     Planted(
         "metrics-for-pages-of-other-sites",
-        edited(watching, "if origin and urlsplit(origin)", "if False and urlsplit(origin)"),
+        edited(http, "if origin and urlsplit(origin)", "if False and urlsplit(origin)"),
         f"{WATCHING}::test_a_page_of_another_site_is_answered_nothing",
     ),
 )

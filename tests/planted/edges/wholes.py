@@ -5,15 +5,15 @@ from __future__ import annotations
 from onceq.client.plans import selection, unit_of_work
 from onceq.core.management import jobs
 from onceq.core.receive import entrance, poison, receive
-from onceq.core.send import packets_at_prepare, send
+from onceq.core.send import send
 from onceq.core.state import queue_tables
-from onceq.packet import transaction_survey
-from onceq.service import job_batches, job_transactions
+from onceq.packet import survey
+from onceq.service import jobs as service_jobs
 from tests.planted.planted import Planted, edited
 
 CASES = "tests/conformance/test_wholes.py::test_"
 WHOLE = "tests/property/test_whole.py::test_what_is_complete_is_one_transaction_and_all_of_it"
-JOBS = "tests/unit/service/test_job_transactions.py::test_"
+JOBS = "tests/unit/service/test_jobs_transactions.py::test_"
 TORN = f"{JOBS}what_it_tears_is_told_and_is_never_complete"
 PAUSED = "tests/unit/core/receive/test_entrance.py::test_a_pause_keeps_what_works_and_not_who_names"
 ASIDE = (
@@ -35,24 +35,24 @@ PLANTED = (
     Planted(
         "packets-of-a-prepare-are-those-of-the-first",
         edited(
-            packets_at_prepare, "packets, _ = part.packets(transaction)",
+            send, "packets, _ = part.packets(transaction)",
             "part.here = (0, 0)\n        packets, _ = part.packets(transaction)",
         ),
         f"{CASES}a_restart_forgets_nothing_of_it",
     ),
     Planted(
         "a-run-goes-on-behind-a-last-message",
-        edited(transaction_survey, "left is not None and not left.ends", "left is not None"),
+        edited(survey, "left is not None and not left.ends", "left is not None"),
         "tests/property/test_whole.py::test_a_part_behind_the_last_message_is_none_of_it",
     ),
     Planted(
         "a-hole-between-marks-does-not-count",
-        edited(transaction_survey, "(key, rank - 1)", "(key, rank - 2)"),
+        edited(survey, "(key, rank - 1)", "(key, rank - 2)"),
         WHOLE,
     ),
     Planted(
         "message-numbers-prove-what-has-a-hole",
-        edited(transaction_survey, "head.message, member)", "head.ordinal, member)"),
+        edited(survey, "head.message, member)", "head.ordinal, member)"),
         "tests/property/test_whole.py::"
         "test_a_transaction_of_which_a_part_came_in_another_stream_is_found_by_message_numbers",
     ),
@@ -77,13 +77,13 @@ PLANTED = (
     Planted(
         "a-batch-ends-in-the-middle-of-a-transaction",
         edited(
-            job_transactions, "ends[index] = max(ends[index], end)", "ends[index] = ends[index]"
+            service_jobs, "ends[index] = max(ends[index], end)", "ends[index] = ends[index]"
         ),
         f"{JOBS}whole_ones_stay_whole_wherever_a_page_ends",
     ),
     Planted(
         "letters-of-several-queues-are-one-transaction",
-        edited(job_batches, 'return "" if self._order.to else message.destination', 'return ""'),
+        edited(service_jobs, 'return "" if self._order.to else message.destination', 'return ""'),
         f"{JOBS}letters_that_are_mixed_go_home_as_they_came",
     ),
     Planted(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from onceq.core.rights import demands
+from onceq.core.rights import required_rights
 from onceq.core.state import branch_table
 from onceq.core.transaction import groups, xa_branch
-from onceq.model import xid
+from onceq.model import branches
 from tests.planted.planted import Planted, edited
 
-TESTS = "tests/unit/core/rights/test_demands_groups.py::test_"
+TESTS = "tests/unit/core/rights/test_required_rights_groups.py::test_"
 
 PLANTED = (
     Planted(
         "a-batch-waits-for-what-others-have-prepared-in-it",
-        edited(demands, "    yield from _of_application(step, item)\n",
+        edited(required_rights, "    yield from _of_application(step, item)\n",
                "    yield from _of_application(step, item)\n"
                "    for one in step.state.branches.of_group(item.prefix):\n"
                "        yield from to_decide(step, item.owner, step.units.branches[one.xid])\n"),
@@ -26,13 +26,13 @@ PLANTED = (
     ),
     Planted(
         "a-branch-of-a-batch-is-decided-by-whoever-could-have-done-it",
-        edited(demands, "return is_group_prefix(group_of(xid), step.identity.guid)",
+        edited(required_rights, "return is_group_prefix(group_of(xid), step.identity.guid)",
                "return False"),
         f"{TESTS}who_has_the_same_rights_does_not_undo_a_batch",
     ),
     Planted(
         "a-branch-of-a-batch-elsewhere-has-an-owner-too",
-        edited(demands, "return is_group_prefix(group_of(xid), step.identity.guid)",
+        edited(required_rights, "return is_group_prefix(group_of(xid), step.identity.guid)",
                'return group_of(xid) != b""'),
         f"{TESTS}a_branch_of_a_batch_elsewhere_is_decided_by_whoever_may_do_its_work",
     ),
@@ -48,12 +48,12 @@ PLANTED = (
     ),
     Planted(
         "attempts-are-for-whoever-knows-them",
-        edited(xid, 'token.hex().encode(), by.encode()))', 'token.hex().encode()))'),
+        edited(branches, 'token.hex().encode(), by.encode()))', 'token.hex().encode()))'),
         f"{TESTS}nobody_prepares_in_the_attempt_of_another",
     ),
     Planted(
         "attempts-are-marked-without-a-key",
-        edited(xid, "blake2b(whole, key=key, ", "blake2b(whole, "),
+        edited(branches, "blake2b(whole, key=key, ", "blake2b(whole, "),
         f"{TESTS}nobody_makes_the_identifier_of_an_attempt_up",
     ),
     Planted(
@@ -68,7 +68,8 @@ PLANTED = (
     ),
     Planted(
         "anybody-has-groups-forgotten",
-        edited(demands, "    if known is not None and known.by != step.known_by(item.owner):",
+        edited(required_rights,
+               "    if known is not None and known.by != step.known_by(item.owner):",
                "    if False:"),
         f"{TESTS}who_owns_an_application_has_it_forgotten",
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onceq.core.management import trail
-from onceq.core.rights import demands
+from onceq.core.rights import required_rights
 from onceq.core.state import branch_table
 from onceq.core.transaction import last_agent
 from onceq.model import requests
@@ -12,7 +12,7 @@ from onceq.partners import recovery, sqlite
 from tests.planted.planted import Planted, demanded, edited
 
 RECOVERY = "tests/unit/partners/test_recovery_last.py::test_"
-TESTS = "tests/unit/core/rights/test_demands_whose_rows.py::test_"
+TESTS = "tests/unit/core/rights/test_required_rights_whose_rows.py::test_"
 ADDS = f"{TESTS}nobody_adds_to_the_rows_of_another"
 
 PLANTED = (
@@ -23,17 +23,18 @@ PLANTED = (
     ),
     Planted(
         "whoever-looks-for-rows-takes-the-database-as-it-is",
-        edited(demands, "    if item.found != ROWS_ACCEPTED:\n", "    if True:\n"),
+        edited(required_rights, "    if item.found != ROWS_ACCEPTED:\n", "    if True:\n"),
         f"{TESTS}a_database_is_shared_by_a_right",
     ),
     Planted(
         "anybody-adds-to-the-rows-of-another",
-        edited(demands, "    yield from _to_use_rows(step, item.owner, agent_of(item.xid))\n", ""),
+        edited(required_rights,
+               "    yield from _to_use_rows(step, item.owner, agent_of(item.xid))\n", ""),
         ADDS,
     ),
     Planted(
         "a-database-is-nobodys-before-a-row-has-decided",
-        edited(demands,
+        edited(required_rights,
                "next((one.by for one in step.state.branches if agent_of(one.xid) == agent), None)",
                "None"),
         ADDS,

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from onceq.core.step.step import Step
+from onceq.model.marks import NEVER_S
 from onceq.model.requests import AcceptClock, SteerOutgoing
-from onceq.model.time import NEVER_S
 from tests.planted.planted import SIM, Planted
 
 WORD = "tests/conformance/test_word.py::"
@@ -63,9 +63,9 @@ def _a_future_is_accepted(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_future_is_noted_of_an_inquiry(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.transfer import inquiry_answers
+    from onceq.core.transfer import pending_outcomes
 
-    patch.setattr(inquiry_answers, "refused_as_future", lambda *_: False)
+    patch.setattr(pending_outcomes, "refused_as_future", lambda *_: False)
 
 
 def _whoever_comes_first_is_the_router(patch: pytest.MonkeyPatch) -> None:
@@ -118,16 +118,16 @@ def _dead_letters_of_others_without_end(patch: pytest.MonkeyPatch) -> None:
 
 
 def _answers_without_end(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.ending import final_acknowledgments
+    from onceq.core.ending import acknowledgments
     from onceq.core.transfer import admission
 
     patch.setattr(admission, "answer_room", lambda *_: True)
-    patch.setattr(final_acknowledgments, "answer_room", lambda *_: True)
+    patch.setattr(acknowledgments, "answer_room", lambda *_: True)
 
 
 def _answers_wait_for_ever(patch: pytest.MonkeyPatch) -> None:
     from onceq.core.step.step import Step
-    from onceq.model.time import NEVER_S
+    from onceq.model.marks import NEVER_S
 
     patch.setattr(Step, "reach_by_s", lambda self: NEVER_S)
 

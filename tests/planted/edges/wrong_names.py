@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from onceq.core import manager
-from onceq.core.management import name_views
+from onceq.core.management import views
 from onceq.core.names import packet_names, resolve
-from onceq.core.peers import wrong_names
+from onceq.core.peers import strangers
 from onceq.core.transfer import connecting
-from onceq.directory import book
+from onceq.directory import contract
 from tests.planted.planted import Planted, edited
 
 EXPLAINED = "tests/conformance/test_names_explained.py::test_"
@@ -39,7 +39,7 @@ PLANTED = (
     ),
     Planted(
         "the-directory-is-not-asked-who-answers",
-        edited(wrong_names, "entry.guid in (NO_GUID, item.peer)", "entry.guid"),
+        edited(strangers, "entry.guid in (NO_GUID, item.peer)", "entry.guid"),
         NAMES + "a_peer_that_does_not_say_what_it_is_called_is_known_by_the_directory",
     ),
     Planted(
@@ -49,7 +49,7 @@ PLANTED = (
     ),
     Planted(
         "who-may-not-see-learns-where-others-are",
-        edited(name_views, "    if not whole:\n", "    if False:\n"),
+        edited(views, "    if not whole:\n", "    if False:\n"),
         "tests/unit/core/management/test_views_own.py::test_a_name_is_explained_as_far_as_one_may_see",
     ),
     Planted(
@@ -65,7 +65,7 @@ PLANTED = (
     ),
     Planted(
         "a-queue-of-another-computer-is-taken-over-in-the-directory",
-        edited(book, "        if taken.guid in guids:\n", "        if False:\n"),
+        edited(contract, "        if taken.guid in guids:\n", "        if False:\n"),
         "tests/unit/directory/test_file.py::test_a_queue_of_another_computer_is_not_taken_over",
     ),
 )  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from onceq.cli import commands, contexts, main, out
+from onceq.model.views.looks import BranchView, DecisionView, GroupView, JobView
 from onceq.model.views.managers import (
     ActView,
     DamageView,
@@ -33,7 +34,6 @@ from onceq.model.views.queues import (
     StreamView,
 )
 from onceq.model.views.view import Page
-from onceq.model.views.work import BranchView, DecisionView, GroupView, JobView
 
 GOLDEN: Final = Path(__file__).with_name("lists.txt")
 """The texts: a heading for each command line, and what it prints."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onceq.cli.common import Exit
-from onceq.cli.spark_land import _done
+from onceq.cli.spark import _done
 from onceq.errors import ManagerAway, OnceqError
 
 

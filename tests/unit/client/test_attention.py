@@ -6,7 +6,7 @@ import pytest
 
 from onceq.client.attention import Seen, held_up, to_look_at
 from onceq.model.limits import CERTIFICATE_WARN_DAYS
-from onceq.model.time import DAY_S
+from onceq.model.marks import DAY_S
 from onceq.model.views.managers import StatusView
 from onceq.model.views.metrics import MetricsView
 from onceq.model.views.view import Page

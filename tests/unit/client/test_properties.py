@@ -26,9 +26,9 @@ from onceq.errors import (
 )
 from onceq.model.identity import MessageId
 from onceq.model.limits import DELAY_S_MAX, EXTENSION_BYTES_MAX
+from onceq.model.marks import trace_trailer
 from onceq.model.message import OWN, Acknowledge, Delivery, Journal, Properties
-from onceq.model.requests.batch import properties_of
-from onceq.model.traced import trailer
+from onceq.model.requests.transactions import properties_of
 from onceq.packet.own import own_headers
 
 
@@ -209,10 +209,10 @@ def test_no_trace_is_as_if_nothing_was_said(nothing: str | None) -> None:
 
 def test_a_trace_is_a_mark_behind_the_extension_of_each_message() -> None:
     values = {"priority": 5, "extension": b"x", "traceparent": TRACE}
-    same = own_headers(2, {"extension": [b"x" + trailer(TRACE)] * 2})
+    same = own_headers(2, {"extension": [b"x" + trace_trailer(TRACE)] * 2})
     assert parted(values, 2) == ({"priority": 5}, same)
     values = {"extension": [b"a", None, b"c"], "traceparent": [TRACE, OTHER, None]}
-    lists = own_headers(3, {"extension": [b"a" + trailer(TRACE), trailer(OTHER), b"c"]})
+    lists = own_headers(3, {"extension": [b"a" + trace_trailer(TRACE), trace_trailer(OTHER), b"c"]})
     assert parted(values, 3) == ({}, lists)
 
 
@@ -224,7 +224,7 @@ def test_messages_of_different_traces_travel_as_one_batch() -> None:
 
 
 def test_a_trace_is_left_out_where_the_extension_has_no_room_for_it() -> None:
-    for room, mark in ((0, b""), (len(trailer(TRACE)), trailer(TRACE))):
+    for room, mark in ((0, b""), (len(trace_trailer(TRACE)), trace_trailer(TRACE))):
         extension = bytes(EXTENSION_BYTES_MAX - room)
         found = parted({"extension": extension, "traceparent": TRACE}, 1)
         assert found == ({}, own_headers(1, {"extension": [extension + mark]}))

@@ -14,7 +14,7 @@ import onceq.aio
 from onceq.client.plans import operate
 from onceq.client.tasks.recovering import _InLoop
 from onceq.errors import ServiceNotAvailable
-from onceq.model.xid import Xid
+from onceq.model.branches import Xid
 from onceq.partners.contract import AnyPartner
 
 

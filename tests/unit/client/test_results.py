@@ -12,8 +12,7 @@ from onceq.model.message import Properties
 from onceq.model.run import Run
 from onceq.packet.address import Address
 from onceq.packet.batch import Batch
-from onceq.packet.encode import encode_run
-from onceq.packet.templates import template
+from onceq.packet.encode import encode_run, template
 
 SOURCE = bytes(range(16))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onceq.console.form_values import FormValues
-from onceq.console.limits import FIELD_CHARS_MAX, FIELDS_MAX
+from onceq.console.guard import FIELD_CHARS_MAX, FIELDS_MAX
 from onceq.errors import InvalidParameter
 
 

@@ -13,8 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from onceq.console.guard import POLICY, Guard, Keys, hosts_of
-from onceq.console.limits import BODY_BYTES_MAX, HEADER_BYTES_MAX
+from onceq.console.guard import BODY_BYTES_MAX, HEADER_BYTES_MAX, POLICY, Guard, Keys, hosts_of
 
 BASE = "http://127.0.0.1:8181"
 TOKEN = "the-token-of-this-console"

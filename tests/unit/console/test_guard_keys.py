@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from onceq.console.guard import Keys
-from onceq.console.limits import CODE_S, NOTICES_MAX, SESSION_S, SESSIONS_MAX
+from onceq.console.guard import CODE_S, NOTICES_MAX, SESSION_S, SESSIONS_MAX, Keys
 
 
 class Clock:

@@ -11,7 +11,7 @@ import pytest
 
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.console import managers as module
-from onceq.console.limits import AWAY_S_MAX, SAMPLE_S, SAMPLE_SHARE
+from onceq.console.guard import AWAY_S_MAX, SAMPLE_S, SAMPLE_SHARE
 from onceq.console.managers import Managers, Sample, Watched, key_of
 from onceq.errors import (
     ConfigurationError,

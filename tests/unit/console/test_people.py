@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from onceq.console.limits import OPENID_BYTES_MAX, ROLES_MAX, SESSION_S
+from onceq.console.guard import OPENID_BYTES_MAX, ROLES_MAX, SESSION_S
 from onceq.console.people import People, check_url, read
 from onceq.errors import AccessDenied, ConfigurationError
 from onceq.model.tokens import SECRET_BYTES, text_of

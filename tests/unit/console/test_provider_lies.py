@@ -23,7 +23,7 @@ from starlette.responses import (
 from starlette.testclient import TestClient
 
 from onceq.console import provider as asking
-from onceq.console.limits import (
+from onceq.console.guard import (
     KEYS_AGAIN_S,
     PROVIDER_AGAIN_S,
     PROVIDER_BYTES_MAX,

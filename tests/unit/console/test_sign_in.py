@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from starlette.testclient import TestClient
 
-from onceq.console.limits import ATTEMPT_S, GROUPS_MAX
+from onceq.console.guard import ATTEMPT_S, GROUPS_MAX
 from onceq.console.sign_in import BACK, BEGIN
 from tests.openid import OpenId
 from tests.unit.console.signing_in import BASE, House, agreed, begun, is_in, refused, signed_in

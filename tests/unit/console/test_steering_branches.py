@@ -12,7 +12,7 @@ from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.console import steering
 from onceq.console.form_values import FormValues
 from onceq.errors import InvalidParameter, UnknownBranch, UsageError
-from onceq.model.xid import Xid
+from onceq.model.branches import Xid
 
 Q = r"private$\orders"
 XID = Xid(7, b"booking", b"queue")

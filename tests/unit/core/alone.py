@@ -10,18 +10,17 @@ from typing import Any
 
 from onceq.core.decision import Answer, Decision, Measured
 from onceq.core.inputs import inputs
-from onceq.core.inputs.inputs import PutBack
-from onceq.core.inputs.jobs import JobBatch, JobFailed, NextJob
+from onceq.core.inputs.inputs import JobBatch, JobFailed, NextJob, PutBack
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, LOCKED
 from onceq.core.state.transition_tables import Link
+from onceq.model.identity import Identity
 from onceq.model.log import FRAME_HEADER
-from onceq.model.manager_identity import Identity
+from onceq.model.marks import Now
 from onceq.model.requests import Request
 from onceq.model.settings import Settings
-from onceq.model.time import Now
 
 WAITS = object()
 """Not answered yet."""

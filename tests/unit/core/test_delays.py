@@ -19,12 +19,12 @@ from onceq.core.state.snapshot import (
     CHECKPOINT_VERSION_PLACES,
 )
 from onceq.model import requests
+from onceq.model.branches import Xid
 from onceq.model.limits import DELAY_LOOK_S
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
 from onceq.model.settings import Settings
-from onceq.model.xid import Xid
 from tests.unit.core.alone import IDENTITY, WALL_S, Core
 
 Q = r"private$\q"

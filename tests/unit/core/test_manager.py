@@ -9,18 +9,18 @@ from functools import partial
 import pytest
 
 from onceq.core.decision import Handed
-from onceq.core.ending.portions import ENDED_AT_ONCE, UNASKED_FOR_ONE
+from onceq.core.ending.ending import ENDED_AT_ONCE, UNASKED_FOR_ONE
 from onceq.core.inputs import inputs
 from onceq.core.state.queue_tables import DEAD_XACT
 from onceq.core.state.queues import lookup_id
 from onceq.core.state.state import State
 from onceq.errors import MessageNotFound, ReceiveTimeout
 from onceq.model import requests
+from onceq.model.marks import FOR_EVER_US
 from onceq.model.message import Journal, Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.requests import Seek
 from onceq.model.run import LENGTH_TYPE, Run
-from onceq.model.time import FOR_EVER_US
 from tests.unit.core.alone import IDENTITY, WAITS, Core
 from tests.unit.core.effort import stays_the_same
 

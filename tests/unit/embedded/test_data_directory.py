@@ -9,7 +9,7 @@ import pytest
 import onceq
 from onceq.embedded import data_directory
 from onceq.errors import ConfigurationError, StoreExists, StoreLocked, UnsupportedOperation
-from onceq.service.directory import SOCKET_PATH_BYTES_MAX
+from onceq.service.data_directory import SOCKET_PATH_BYTES_MAX
 
 Q = r"private$\q"
 

@@ -40,7 +40,7 @@ from onceq.model.settings import Settings
 from onceq.model.views.view import Page
 from onceq.packet.batch import Batch
 from onceq.service.config import Configuration
-from onceq.service.directory import init, open_store
+from onceq.service.data_directory import init, open_store
 from onceq.service.wires import PeerWire
 from onceq.wire.mqqb.session import Session
 

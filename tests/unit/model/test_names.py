@@ -18,12 +18,12 @@ from onceq.model.names import (
     Kind,
     Suffix,
     may_receive,
+    may_send,
     parse_any,
     parse_format_name,
     parse_path_name,
     queue_key,
 )
-from onceq.model.sending import may_send
 
 TEXT = "01234567-89ab-cdef-0123-456789abcdef"
 GUID = guid_bytes(TEXT)

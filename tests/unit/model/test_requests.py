@@ -9,6 +9,7 @@ import pytest
 
 from onceq.errors import InvalidParameter
 from onceq.model import requests
+from onceq.model.branches import Xid
 from onceq.model.limits import (
     GROUP_APP_CHARS_MAX,
     GROUP_NOTE_CHARS_MAX,
@@ -21,7 +22,6 @@ from onceq.model.limits import (
 from onceq.model.requests import PickBy, Request, Steer
 from onceq.model.requests.types import check_types
 from onceq.model.requests.xa import VERSION_MAX
-from onceq.model.xid import Xid
 
 XID = Xid(7, b"g", b"b")
 LONG = "x" * (GROUP_APP_CHARS_MAX + 1)

@@ -13,10 +13,10 @@ import onceq
 from onceq.directory import MemoryDirectory
 from onceq.errors import InsufficientResources, OnceqError, every
 from onceq.model import resultcodes
+from onceq.model.branches import Xid
 from onceq.model.directory import Computer, Snapshot
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.settings import Settings
-from onceq.model.xid import Xid
 from onceq.service.committer import AnswerTo, Takes
 from onceq.service.engine import Engine
 

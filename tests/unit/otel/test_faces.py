@@ -17,9 +17,8 @@ from opentelemetry.trace import SpanKind
 import onceq
 from onceq import aio, otel
 from onceq.errors import InvalidParameter, NotCarriedOut, QueueNotFound
-from onceq.model.branch import Vote
-from onceq.model.xid import Xid
-from onceq.otel import names
+from onceq.model.branches import Vote, Xid
+from onceq.otel import spans
 from tests.unit.otel.collected import PLAIN, Collected, Q, above, id_of, linked, said
 
 Work = Callable[[Any, Collected], Any]
@@ -69,7 +68,7 @@ def test_a_receive_has_a_link_to_its_send(face: Callable[[Work], None]) -> None:
         message = await qm.receive(Q, timeout=0)
         send, receive = collected.spans
         assert (send.name, send.kind) == (rf"send {Q}", SpanKind.PRODUCER)
-        assert said(send, names.MESSAGE_ID) == said(receive, names.MESSAGE_ID) == str(id)
+        assert said(send, spans.MESSAGE_ID) == said(receive, spans.MESSAGE_ID) == str(id)
         assert linked(receive) == [id_of(send)]
         assert f"{id_of(send):016x}" in message.traceparent
 
@@ -107,7 +106,7 @@ def test_the_verbs_of_a_coordinator_have_spans(face: Callable[[Work], None]) -> 
         sent, receive, create, end = collected.spans
         assert linked(receive) == [id_of(sent)]
         assert linked(end) == [id_of(sent), id_of(create)]
-        assert (said(end, names.BRANCH), said(end, names.OUTCOME)) == (str(one), names.ENDED)
+        assert (said(end, spans.BRANCH), said(end, spans.OUTCOME)) == (str(one), spans.ENDED)
         collected.taken()
         branch = await done(qm.xa.start(two))
         await done(branch.end())
@@ -120,15 +119,15 @@ def test_the_verbs_of_a_coordinator_have_spans(face: Callable[[Work], None]) -> 
         await done(branch.end())
         await done(qm.xa.rollback(two))
         assert [
-            (span.name, said(span, names.OUTCOME), said(span, names.BRANCH))
+            (span.name, said(span, spans.OUTCOME), said(span, spans.BRANCH))
             for span in collected.spans
         ] == [
-            ("prepare", names.PREPARED, str(one)),
-            ("prepare", names.PREPARED, str(two)),
-            ("commit", names.COMMITTED, str(one)),
-            ("rollback", names.ABORTED, str(two)),
+            ("prepare", spans.PREPARED, str(one)),
+            ("prepare", spans.PREPARED, str(two)),
+            ("commit", spans.COMMITTED, str(one)),
+            ("rollback", spans.ABORTED, str(two)),
         ]
-        assert {said(span, names.OPERATION_TYPE) for span in collected.spans} == {names.SETTLE}
+        assert {said(span, spans.OPERATION_TYPE) for span in collected.spans} == {spans.SETTLE}
         assert {span.kind for span in collected.spans} == {SpanKind.CLIENT}
 
     face(work)
@@ -140,7 +139,7 @@ def test_a_batch_is_one_span(face: Callable[[Work], None]) -> None:
         await qm.send(Q, "3", transactional=True)
         await qm.receive_many(Q, timeout=0)
         many, one, receive = collected.spans
-        assert (said(many, names.COUNT), said(receive, names.COUNT)) == (2, 3)
+        assert (said(many, spans.COUNT), said(receive, spans.COUNT)) == (2, 3)
         assert linked(receive) == [id_of(many), id_of(one)]
 
     face(work)
@@ -155,7 +154,7 @@ def test_what_is_refused_has_a_span_with_the_reason(face: Callable[[Work], None]
         with pytest.raises(onceq.ReceiveTimeout):
             await qm.receive(Q, timeout=0)
         send, receive = collected.spans
-        assert said(send, names.ERROR_TYPE) == said(receive, names.ERROR_TYPE) == "queue-not-found"
+        assert said(send, spans.ERROR_TYPE) == said(receive, spans.ERROR_TYPE) == "queue-not-found"
 
     face(work)
 
@@ -168,7 +167,7 @@ def test_a_reply_has_a_link_to_its_request(face: Callable[[Work], None]) -> None
         await qm.receive(PLAIN, timeout=0)
         sent, _, reply, got = collected.spans
         assert (linked(reply), linked(got)) == ([id_of(sent)], [id_of(reply)])
-        assert said(got, names.CONVERSATION) == request.id.pack().hex()
+        assert said(got, spans.CONVERSATION) == request.id.pack().hex()
 
     face(work)
 
@@ -236,8 +235,8 @@ def test_a_handler_that_fails_says_so(tmp_path: Path) -> None:
         qm.send(Q, "1", transactional=True)
         with pytest.raises(ValueError, match="no"):
             qm.consume(Q, handle, timeout=0)
-    assert said(collected.one("process"), names.ERROR_TYPE) == "ValueError"
-    assert said(collected.one("abort"), names.OUTCOME) == names.ABORTED
+    assert said(collected.one("process"), spans.ERROR_TYPE) == "ValueError"
+    assert said(collected.one("abort"), spans.OUTCOME) == spans.ABORTED
 
 
 def test_the_body_of_a_loop_has_a_span_by_hand(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from opentelemetry.trace import INVALID_SPAN, SpanKind, StatusCode
 from onceq.errors import QueueNotFound
 from onceq.model.identity import MessageId
 from onceq.model.limits import PACKET_BYTES_MAX
+from onceq.model.marks import trace_trailer
 from onceq.model.message import Message
-from onceq.model.traced import trailer
-from onceq.otel import names
+from onceq.otel import spans
 from onceq.otel.spans import (
     LINKS_MAX,
     ROOM_BYTES,
@@ -48,7 +48,7 @@ def test_a_send_brings_the_context_of_its_span() -> None:
 
 def test_a_message_that_has_a_trace_keeps_it() -> None:
     span = trace.NonRecordingSpan(context_of(numbered(7)))
-    for given in ({"traceparent": TEXT}, {"extension": b"x" + trailer(TEXT)}):
+    for given in ({"traceparent": TEXT}, {"extension": b"x" + trace_trailer(TEXT)}):
         assert with_trace(span, given, 1) == given
 
 
@@ -75,9 +75,9 @@ def test_a_receive_says_what_it_has_found() -> None:
     assert (span.kind, span.start_time) == (SpanKind.CLIENT, 17)
     assert linked(span) == [int(TEXT[36:52], 16)]
     assert dict(span.attributes or {}) == {
-        names.SYSTEM: "onceq", names.SERVER: "ALPHA", names.DESTINATION: "q",
-        names.OPERATION: "receive", names.OPERATION_TYPE: "receive", names.BODY_SIZE: 4,
-        names.MESSAGE_ID: str(MessageId(b"S" * 16, 1)), names.ABORT_COUNT: 2,
+        spans.SYSTEM: "onceq", spans.SERVER: "ALPHA", spans.DESTINATION: "q",
+        spans.OPERATION: "receive", spans.OPERATION_TYPE: "receive", spans.BODY_SIZE: 4,
+        spans.MESSAGE_ID: str(MessageId(b"S" * 16, 1)), spans.ABORT_COUNT: 2,
     }  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def test_a_handler_of_a_batch_is_below_none_of_its_messages() -> None:
     with tracing.processing("q", [message(n, numbered(1 + n)) for n in range(3)]):
         pass
     ended = collected.one("process q")
-    assert (above(ended), linked(ended), said(ended, names.COUNT)) == (0, [1, 2, 3], 3)
+    assert (above(ended), linked(ended), said(ended, spans.COUNT)) == (0, [1, 2, 3], 3)
 
 
 @pytest.mark.parametrize(
@@ -106,11 +106,11 @@ def test_a_handler_of_a_batch_is_below_none_of_its_messages() -> None:
 )
 def test_an_error_has_its_stable_code(error: Exception, type: str) -> None:
     collected = Collected()
-    span = collected.tracing.start("send", names.SEND, "q", SpanKind.PRODUCER)
+    span = collected.tracing.start("send", spans.SEND, "q", SpanKind.PRODUCER)
     with pytest.raises(Exception, match="x"), current(span):
         raise error
     ended = collected.one("send q")
-    assert said(ended, names.ERROR_TYPE) == type
+    assert said(ended, spans.ERROR_TYPE) == type
     assert ended.status.status_code is StatusCode.ERROR
     assert [event.name for event in ended.events] == ["exception"]
 
@@ -118,5 +118,5 @@ def test_an_error_has_its_stable_code(error: Exception, type: str) -> None:
 def test_a_receive_that_failed_says_why() -> None:
     collected = Collected()
     collected.tracing.receive_failed("q", QueueNotFound("x"), 17)
-    assert said(collected.one("receive q"), names.ERROR_TYPE) == "queue-not-found"
+    assert said(collected.one("receive q"), spans.ERROR_TYPE) == "queue-not-found"
     assert id_of(collected.one("receive q"))

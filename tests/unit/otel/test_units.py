@@ -18,8 +18,8 @@ from onceq.errors import (
     RolledBackByHand,
     SendFailed,
 )
-from onceq.model.xid import Xid
-from onceq.otel import names, units
+from onceq.model.branches import Xid
+from onceq.otel import spans, units
 from onceq.otel.faces import instrument
 from onceq.otel.spans import context_of
 from tests.unit.otel.collected import TEXT, Collected, Q, above, id_of, linked, said
@@ -46,9 +46,9 @@ def test_a_commit_has_links_to_what_it_sends(qm: onceq.QueueManager, collected: 
         assert collected.spans == [], "nobody knows yet whether there is a message"
     one, many, commit = collected.spans
     assert [span.kind for span in (one, many)] == [SpanKind.PRODUCER] * 2
-    assert [said(s, names.OUTCOME) for s in (one, many, commit)] == [names.COMMITTED] * 3
-    assert (said(one, names.BODY_SIZE), said(many, names.COUNT)) == (1, 2)
-    assert (said(commit, names.OPERATION_TYPE), said(commit, names.SENT)) == (names.SEND, 3)
+    assert [said(s, spans.OUTCOME) for s in (one, many, commit)] == [spans.COMMITTED] * 3
+    assert (said(one, spans.BODY_SIZE), said(many, spans.COUNT)) == (1, 2)
+    assert (said(commit, spans.OPERATION_TYPE), said(commit, spans.SENT)) == (spans.SEND, 3)
     assert linked(commit) == [id_of(one), id_of(many)]
     for number, span in enumerate((one, many, many)):
         message = qm.receive(Q, timeout=0)
@@ -66,7 +66,7 @@ def test_the_spans_of_a_commit_that_was_given_up_end(
     asked = tx._state.commit()
     next(asked)
     asked.close()
-    assert [said(span, names.OUTCOME) for span in collected.spans] == [names.IN_DOUBT] * 2
+    assert [said(span, spans.OUTCOME) for span in collected.spans] == [spans.IN_DOUBT] * 2
 
 
 def test_an_abort_is_said_by_the_spans_of_its_sends(
@@ -76,18 +76,18 @@ def test_an_abort_is_said_by_the_spans_of_its_sends(
         tx.send(Q, "1")
         raise ValueError("no")
     create, abort = collected.spans
-    assert (said(create, names.OUTCOME), create.status.status_code) == (
-        names.ABORTED, StatusCode.ERROR
+    assert (said(create, spans.OUTCOME), create.status.status_code) == (
+        spans.ABORTED, StatusCode.ERROR
     )  # fmt: skip
-    assert said(create, names.ERROR_TYPE) == names.ABORTED
-    assert (abort.name, said(abort, names.OPERATION_TYPE)) == ("abort", names.SETTLE)
+    assert said(create, spans.ERROR_TYPE) == spans.ABORTED
+    assert (abort.name, said(abort, spans.OPERATION_TYPE)) == ("abort", spans.SETTLE)
     assert abort.status.status_code is StatusCode.UNSET
 
 
 def test_a_refused_send_says_its_code(qm: onceq.QueueManager, collected: Collected) -> None:
     with pytest.raises(QueueNotFound), qm.transaction() as tx:
         tx.send(NOWHERE, "1")
-    assert said(collected.one("create"), names.ERROR_TYPE) == QueueNotFound.code
+    assert said(collected.one("create"), spans.ERROR_TYPE) == QueueNotFound.code
 
 
 def test_a_lost_connection_is_said(qm: onceq.QueueManager, collected: Collected) -> None:
@@ -95,7 +95,7 @@ def test_a_lost_connection_is_said(qm: onceq.QueueManager, collected: Collected)
     tx.send(Q, "1")
     with pytest.raises(onceq.errors.TransactionLost):
         raise tx._state.lost()
-    assert said(collected.one("create"), names.ERROR_TYPE) == onceq.errors.TransactionLost.code
+    assert said(collected.one("create"), spans.ERROR_TYPE) == onceq.errors.TransactionLost.code
 
 
 def test_what_is_received_and_sent_is_settled_together(
@@ -110,7 +110,7 @@ def test_what_is_received_and_sent_is_settled_together(
     assert linked(receive) == [id_of(sent)]
     assert linked(commit) == [id_of(sent), id_of(create)]
     assert above(commit) == id_of(receive)
-    assert (said(commit, names.OPERATION_TYPE), said(commit, names.RECEIVED)) == (names.SETTLE, 1)
+    assert (said(commit, spans.OPERATION_TYPE), said(commit, spans.RECEIVED)) == (spans.SETTLE, 1)
 
 
 def test_a_transaction_that_did_nothing_has_no_span(
@@ -150,9 +150,9 @@ def test_a_commit_that_is_in_doubt_says_so(qm: onceq.QueueManager, collected: Co
     tx = qm.transaction()
     tx.send(Q, "1")
     tx._state.over = "in doubt"
-    assert said(collected.one("create"), names.OUTCOME) == names.IN_DOUBT
+    assert said(collected.one("create"), spans.OUTCOME) == spans.IN_DOUBT
     commit = collected.one("commit")
-    assert said(commit, names.ERROR_TYPE) == onceq.InDoubt.code
+    assert said(commit, spans.ERROR_TYPE) == onceq.InDoubt.code
     assert commit.status.status_code is StatusCode.ERROR
 
 
@@ -171,16 +171,16 @@ def test_a_branch_that_is_prepared_says_so_and_its_decision_has_its_own_span(
         assert collected.taken() == [rf"send {Q}", rf"receive {Q}"]
         work.prepare()
     create, prepare = collected.spans
-    assert (create.name, said(create, names.OUTCOME)) == (rf"create {Q}", names.PREPARED)
-    assert (prepare.name, said(prepare, names.OPERATION_TYPE)) == ("prepare", names.SETTLE)
-    assert (said(prepare, names.SENT), said(prepare, names.RECEIVED)) == (1, 1)
+    assert (create.name, said(create, spans.OUTCOME)) == (rf"create {Q}", spans.PREPARED)
+    assert (prepare.name, said(prepare, spans.OPERATION_TYPE)) == ("prepare", spans.SETTLE)
+    assert (said(prepare, spans.SENT), said(prepare, spans.RECEIVED)) == (1, 1)
     assert id_of(create) in linked(prepare)
     assert {create.status.status_code, prepare.status.status_code} == {StatusCode.UNSET}
     qm.xa.commit(ONE)
     commit = collected.one("commit")
-    assert (said(commit, names.OPERATION_TYPE), commit.kind) == (names.SETTLE, SpanKind.CLIENT)
-    assert said(prepare, names.BRANCH) == said(commit, names.BRANCH) == str(ONE)
-    assert said(commit, names.OUTCOME) == names.COMMITTED
+    assert (said(commit, spans.OPERATION_TYPE), commit.kind) == (spans.SETTLE, SpanKind.CLIENT)
+    assert said(prepare, spans.BRANCH) == said(commit, spans.BRANCH) == str(ONE)
+    assert said(commit, spans.OUTCOME) == spans.COMMITTED
     assert f"{id_of(create):016x}" in qm.receive(Q, timeout=0).traceparent
 
 
@@ -190,7 +190,7 @@ def test_a_branch_that_ends_says_so(qm: onceq.QueueManager, collected: Collected
     assert collected.taken() == [rf"create {Q}", "end"]
     with qm.branch(ONE, join=True) as work:
         work.send(Q, "2")
-    assert said(collected.one("create"), names.OUTCOME) == names.ENDED
+    assert said(collected.one("create"), spans.OUTCOME) == spans.ENDED
     qm.xa.rollback(ONE)
 
 
@@ -201,8 +201,8 @@ def test_a_branch_that_commits_itself_ends_once(
     work.send(Q, "1")
     work.commit()
     create, commit = collected.spans
-    assert [said(span, names.OUTCOME) for span in (create, commit)] == [names.COMMITTED] * 2
-    assert (commit.name, said(commit, names.OPERATION_TYPE)) == ("commit", names.SEND)
+    assert [said(span, spans.OUTCOME) for span in (create, commit)] == [spans.COMMITTED] * 2
+    assert (commit.name, said(commit, spans.OPERATION_TYPE)) == ("commit", spans.SEND)
 
 
 def test_a_branch_that_is_rolled_back_says_that_nothing_was_sent(
@@ -212,13 +212,13 @@ def test_a_branch_that_is_rolled_back_says_that_nothing_was_sent(
         work.send(Q, "1")
         raise ValueError("no")
     create, abort = collected.spans
-    assert said(create, names.ERROR_TYPE) == names.ABORTED
+    assert said(create, spans.ERROR_TYPE) == spans.ABORTED
     assert create.status.status_code is StatusCode.ERROR
     assert (abort.name, abort.status.status_code) == ("abort", StatusCode.UNSET)
 
 
 @pytest.mark.parametrize(
-    ("verb", "outcome"), [("commit", names.COMMITTED), ("abort", names.ABORTED)]
+    ("verb", "outcome"), [("commit", spans.COMMITTED), ("abort", spans.ABORTED)]
 )
 def test_a_branch_that_was_prepared_is_decided_with_a_link_to_its_end(
     qm: onceq.QueueManager, collected: Collected, verb: str, outcome: str
@@ -228,8 +228,8 @@ def test_a_branch_that_was_prepared_is_decided_with_a_link_to_its_end(
     work.prepare()
     getattr(work, verb)()
     prepare, decided = collected.one("prepare"), collected.one(verb)
-    assert (linked(decided), said(decided, names.OUTCOME)) == ([id_of(prepare)], outcome)
-    assert (said(decided, names.BRANCH), said(decided, names.ERROR_TYPE)) == (str(ONE), None)
+    assert (linked(decided), said(decided, spans.OUTCOME)) == ([id_of(prepare)], outcome)
+    assert (said(decided, spans.BRANCH), said(decided, spans.ERROR_TYPE)) == (str(ONE), None)
     work.abort() if verb == "abort" else None
     assert len(collected.spans) == 3, "what is over is not decided again"
 
@@ -242,24 +242,24 @@ def test_a_decision_that_is_refused_says_what_became_of_the_branch(
     with pytest.raises(BranchState):
         qm.xa.commit(ONE)
     refused = collected.one("commit")
-    assert said(refused, names.ERROR_TYPE) == BranchState.code
-    assert (said(refused, names.OUTCOME), refused.status.status_code) == (None, StatusCode.ERROR)
+    assert said(refused, spans.ERROR_TYPE) == BranchState.code
+    assert (said(refused, spans.OUTCOME), refused.status.status_code) == (None, StatusCode.ERROR)
     qm.xa.prepare(ONE)
     qm.xa.commit(ONE, by_hand=True)
     collected.taken()
     with pytest.raises(CommittedByHand):
         qm.xa.rollback(ONE)
     (rollback,) = collected.spans
-    assert said(rollback, names.ERROR_TYPE) == CommittedByHand.code
-    assert said(rollback, names.OUTCOME) == names.COMMITTED
+    assert said(rollback, spans.ERROR_TYPE) == CommittedByHand.code
+    assert said(rollback, spans.OUTCOME) == spans.COMMITTED
 
 
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
-        (onceq.InDoubt("the answer was lost"), names.IN_DOUBT),
-        (RolledBack("it cannot be promised"), names.ABORTED),
-        (RolledBackByHand("an operator"), names.ABORTED),
+        (onceq.InDoubt("the answer was lost"), spans.IN_DOUBT),
+        (RolledBack("it cannot be promised"), spans.ABORTED),
+        (RolledBackByHand("an operator"), spans.ABORTED),
         (KeyboardInterrupt(), None),
     ],
 )
@@ -268,11 +268,11 @@ def test_an_error_of_a_verb_says_what_is_known(
 ) -> None:
     with (
         pytest.raises(type(error)),
-        collected.tracing.settling("commit", ONE, names.COMMITTED),
+        collected.tracing.settling("commit", ONE, spans.COMMITTED),
     ):
         raise error
     (span,) = collected.spans
-    assert (said(span, names.OUTCOME), span.status.status_code) == (outcome, StatusCode.ERROR)
+    assert (said(span, spans.OUTCOME), span.status.status_code) == (outcome, StatusCode.ERROR)
 
 
 def test_a_branch_whose_commit_is_refused_says_what_became_of_it(
@@ -285,7 +285,7 @@ def test_a_branch_whose_commit_is_refused_says_what_became_of_it(
         work.commit()
     assert qm.queue(Q).messages == 0
     create = collected.one("create")
-    assert (said(create, names.OUTCOME), said(create, names.ERROR_TYPE)) == (
-        names.ABORTED, SendFailed.code
+    assert (said(create, spans.OUTCOME), said(create, spans.ERROR_TYPE)) == (
+        spans.ABORTED, SendFailed.code
     )  # fmt: skip
     assert create.status.status_code is StatusCode.ERROR

@@ -11,9 +11,8 @@ from onceq.model.run import Run
 from onceq.packet import layout as at
 from onceq.packet.address import DIRECT, Address, Element, MultiNames
 from onceq.packet.decode import headers
-from onceq.packet.encode import encode_run
+from onceq.packet.encode import Template, encode_run, template
 from onceq.packet.headers import DebugHeader, PacketHeaders, SecurityHeader
-from onceq.packet.templates import Template, template
 
 SOURCE = bytes(range(16))
 STOCK = Address(7, direct="OS:BETA\\private$\\stock")

@@ -11,8 +11,7 @@ from onceq.model.message import Properties
 from onceq.model.run import Run
 from onceq.packet.address import DIRECT, ON_ADMIN, Address, name_of, response_name
 from onceq.packet.decode import headers, tx_offset
-from onceq.packet.encode import encode_run
-from onceq.packet.templates import template
+from onceq.packet.encode import encode_run, template
 from tests.unit.packet.samples import GUID, NAMES, SOURCE
 
 OWN = "03020100-0504-0706-0809-0a0b0c0d0e0f"

@@ -16,8 +16,7 @@ from onceq.packet.acks import final_ack, order_ack
 from onceq.packet.address import DIRECT, NOWHERE, Address, Element, MultiNames
 from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, USER, ArrivedRun, LastShape, cut
 from onceq.packet.decode import decode, headers, properties_offset, set_previous, tx_offset
-from onceq.packet.encode import encode_run
-from onceq.packet.templates import template
+from onceq.packet.encode import encode_run, template
 
 SOURCE = bytes(range(16))
 LIMIT = 0x00400000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from onceq.model.views.work import BranchView
-from onceq.model.xid import Xid
+from onceq.model.branches import Xid
+from onceq.model.views.looks import BranchView
 from onceq.partners.contract import Agent, Row
 
 MANAGER = "0" * 32

@@ -9,7 +9,7 @@ import pymysql
 import pytest
 
 from onceq.errors import EnlistRefused, PartnerLost, PartnerRefused
-from onceq.model.xid import xid_by_row
+from onceq.model.branches import xid_by_row
 from onceq.partners.contract import Row
 from onceq.partners.mariadb import MariadbAgent, MariadbLast
 

@@ -17,8 +17,8 @@ import pytest
 
 from onceq.client.enlisting import Partners
 from onceq.client.link import Greeting
+from onceq.client.plans.branches import Deciding
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.plans.xa import Deciding
 from onceq.client.session import Session
 from onceq.errors import (
     AccessDenied,
@@ -31,10 +31,8 @@ from onceq.errors import (
     TransactionOver,
     UnknownBranch,
 )
-from onceq.model.branch import Decision, Vote
-from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
-from onceq.partners.driving import drive
-from onceq.partners.procedures import Made, What, committing
+from onceq.model.branches import ONCEQ_FORMAT, Decision, Vote, Xid, make_gtrid
+from onceq.partners.procedures import Made, What, committing, drive
 from onceq.partners.recovery import Recovery
 from tests.unit.partners.agents import NoRows
 

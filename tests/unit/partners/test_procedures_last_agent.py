@@ -16,9 +16,8 @@ import pytest
 
 from onceq.client.enlisting import Partners
 from onceq.client.link import Greeting
-from onceq.client.plans.last_agent import ByRow
+from onceq.client.plans.branches import ByRow, Deciding
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.plans.xa import Deciding
 from onceq.client.session import Session
 from onceq.errors import (
     InDoubt,
@@ -35,11 +34,19 @@ from onceq.errors import (
     TwoPhaseForbidden,
     UnknownBranch,
 )
-from onceq.model.branch import Decision, Vote
+from onceq.model.branches import (
+    ONCEQ_FORMAT,
+    Decision,
+    Vote,
+    Xid,
+    agent_of,
+    decider_of,
+    make_gtrid,
+    xid_by_row,
+)
 from onceq.model.requests import Promise
 from onceq.model.results import Promised
-from onceq.model.views.work import BranchView, RowsView
-from onceq.model.xid import ONCEQ_FORMAT, Xid, agent_of, decider_of, make_gtrid, xid_by_row
+from onceq.model.views.looks import BranchView, RowsView
 from onceq.partners.contract import ABORTED, COMMITTED, NOTED, Row, row_of
 from onceq.partners.finding import Place
 from onceq.partners.procedures import What, committing_by_row

@@ -18,16 +18,15 @@ from onceq.core.state.branch_table import Rows, SeenRows
 from onceq.core.state.setups import RowsFound
 from onceq.errors import AccessDenied, DatabaseRestored, OnceqError, PartnerLost
 from onceq.model import requests
-from onceq.model.branch import Decision
+from onceq.model.branches import Decision, Xid, xid_by_row
 from onceq.model.message import PLAIN
 from onceq.model.queue import QueueProperties
 from onceq.model.requests.xa import ROWS_ACCEPTED
 from onceq.model.results import Promised
 from onceq.model.run import Run
-from onceq.model.views.work import BranchView, RowsView
-from onceq.model.xid import Xid, xid_by_row
+from onceq.model.views.looks import BranchView, RowsView
 from onceq.partners.contract import ABORTED, COMMITTED, NOTED, Row, row_of
-from onceq.partners.driving import drive
+from onceq.partners.procedures import drive
 from onceq.partners.recovery import Recovery, Report, look_before_work, promises_in, remove_rows
 from tests.unit.core.alone import IDENTITY, Core
 

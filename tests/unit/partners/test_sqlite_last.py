@@ -23,7 +23,7 @@ from onceq.errors import (
     RolledBack,
     SendFailed,
 )
-from onceq.model.xid import xid_by_row
+from onceq.model.branches import xid_by_row
 from onceq.partners.contract import Row
 from onceq.partners.sqlite import SqliteAgent, SqliteLast
 from tests.unit.partners.agents import MANAGER, check_rows

@@ -8,18 +8,17 @@ from typing import Any
 
 from onceq.core.decision import Action, Decision, Record
 from onceq.core.inputs.inputs import Input, Tick
-from onceq.core.management.sparse_segments import Sparse
+from onceq.core.management.damage import Sparse
 from onceq.core.state.state import State
 from onceq.core.step.recent_endings import Counts
 from onceq.errors import StorageFailure
+from onceq.model.identity import Identity
 from onceq.model.log import frame_size
-from onceq.model.manager_identity import Identity
+from onceq.model.marks import Now
 from onceq.model.run import Buffer
 from onceq.model.settings import Settings
-from onceq.model.time import Now
 from onceq.service.engine import Engine
-from onceq.store.contract import SegmentUse
-from onceq.store.memory import MemoryStore
+from onceq.store.contract import MemoryStore, SegmentUse
 
 OWN = b"O" * 16
 SECOND = 1_000_000

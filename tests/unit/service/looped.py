@@ -8,14 +8,14 @@ from typing import Any
 
 from onceq.model.rights import Grant, Right, actor_pattern
 from onceq.model.settings import Settings
-from onceq.service import descriptors
-from onceq.service.descriptors import Budget
+from onceq.service import admission
+from onceq.service.admission import Budget
 from onceq.service.network import AsyncNetwork
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 from tests.unit.service.fakes import House
 
-BUDGET = descriptors.budget(4096, embedded=False)
+BUDGET = admission.budget(4096, embedded=False)
 
 
 class Host:

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from onceq.model import requests
+from onceq.model.marks import Now
 from onceq.model.policy import Policy
 from onceq.model.rights import Actor
 from onceq.model.run import Buffer
 from onceq.model.settings import Settings
-from onceq.model.time import Now
 from onceq.model.tokens import Tokens
 from onceq.service.answers import Answers
 from onceq.service.api import ApiConnection

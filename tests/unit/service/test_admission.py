@@ -7,8 +7,15 @@ from dataclasses import replace
 import pytest
 
 from onceq.model.limits import ADDRESS_CONNECTIONS_MAX, ADDRESS_HANDSHAKES_MAX
-from onceq.service.admission import LOCAL, SHORT_OF_DESCRIPTORS, Admission, Kind, Place
-from onceq.service.descriptors import Budget, budget
+from onceq.service.admission import (
+    LOCAL,
+    SHORT_OF_DESCRIPTORS,
+    Admission,
+    Budget,
+    Kind,
+    Place,
+    budget,
+)
 
 BUDGET = budget(16_384, embedded=False)
 

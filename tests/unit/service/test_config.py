@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from onceq.errors import ConfigurationError
-from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.identity import guid_text
-from onceq.model.settings import Settings
+from onceq.model.settings import CONFIGURATION_FILE, Settings
 from onceq.service.config import Configuration, load, parse, plain_peers, split_address
 
 WHOLE = """\

@@ -10,14 +10,14 @@ import pytest
 from onceq.core.manager import Manager
 from onceq.errors import DamagedRecord, OnceqError, ReceiveTimeout
 from onceq.model import requests
+from onceq.model.branches import Xid
+from onceq.model.identity import Identity
 from onceq.model.log import BLOCK_BYTES
-from onceq.model.manager_identity import Identity
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
 from onceq.model.settings import Settings
 from onceq.model.views.view import Page
-from onceq.model.xid import Xid
 from onceq.packet.batch import Batch
 from onceq.service.engine import Engine
 from onceq.store.log import LogStore

@@ -20,7 +20,7 @@ from onceq.errors import (
 from onceq.model.limits import BACKUP_HOLD_S
 from onceq.model.requests import Grip, HoldLog
 from onceq.model.views.managers import BackupHold, Cut
-from onceq.service.due import Due
+from onceq.service.clock import Due
 from onceq.service.engine import Engine
 from tests.unit.service.fakes import Calls, Diary, House
 

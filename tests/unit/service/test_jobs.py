@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import onceq
-from onceq.client.pause import pause
-from onceq.core.inputs.jobs import JobFailed, NextJob
+from onceq.client.stopping import pause
+from onceq.core.inputs.inputs import JobFailed, NextJob
 from onceq.errors import OnceqError, ReceiveTimeout, ServiceNotAvailable, StorageFailure
 from onceq.model.jobs import JobAction
 from onceq.model.letters import DEAD, DEAD_XACT

@@ -13,9 +13,11 @@ from onceq.core.decision import Register, RewriteRights
 from onceq.core.inputs.inputs import Input, RightsRead
 from onceq.directory import MemoryDirectory, SeenRights
 from onceq.errors import DirectoryError
+from onceq.model.branches import Xid
 from onceq.model.directory import Computer, DistributionList, PublicQueue
 from onceq.model.identity import guid_text
 from onceq.model.limits import DIRECTORY_DISPUTE_S_MAX, DIRECTORY_LOOK_S, DIRECTORY_RETRY_S
+from onceq.model.marks import SECOND_US, Now
 from onceq.model.message import Properties
 from onceq.model.policy import Policy
 from onceq.model.requests import (
@@ -33,11 +35,9 @@ from onceq.model.requests import (
 from onceq.model.rights import NO_RIGHTS, SharedRights, grant_of
 from onceq.model.run import Run
 from onceq.model.shared_rights import Regrant
-from onceq.model.time import SECOND_US, Now
-from onceq.model.xid import Xid
 from onceq.service import naming as naming_module
+from onceq.service.clock import Due
 from onceq.service.committer import Committer
-from onceq.service.due import Due
 from onceq.service.naming import Naming
 
 GUID = bytes(range(16))

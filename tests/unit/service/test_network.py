@@ -23,14 +23,14 @@ from onceq.model.limits import HANDSHAKE_BYTES_MAX, HANDSHAKE_S_MAX, LOG_LINES_A
 from onceq.model.run import Buffer
 from onceq.model.settings import Settings
 from onceq.service import network as network_module
-from onceq.service import reaching, wires
+from onceq.service import outbound, wires
 from onceq.service.config import Configuration
-from onceq.service.doors import Doors
+from onceq.service.peer_transports import Doors
 from onceq.service.sessions import Sessions
 from onceq.service.wires import PeerWire
 from onceq.tls import authority, folder
 from onceq.tls.contexts import JOIN, client_context
-from onceq.tls.invites import Invited, Invites
+from onceq.tls.invitations import Invited, Invites
 from onceq.tls.members import Member, put_member
 from onceq.wire.mqqb.session import Session
 from tests.certificates import ALPHA, BETA, Authority
@@ -100,7 +100,7 @@ def test_a_connection_that_takes_too_long_has_failed(monkeypatch: pytest.MonkeyP
         async def never(*_: Any, **__: Any) -> None:
             await asyncio.Event().wait()
 
-        monkeypatch.setattr(reaching, "CONNECT_S_MAX", 0.01)
+        monkeypatch.setattr(outbound, "CONNECT_S_MAX", 0.01)
         monkeypatch.setattr(alpha.network.loop, "create_connection", never)
         alpha.network.connect(9, "OS", "SLOW", b"")
         await until(lambda: alpha.seen(ConnectFailed))

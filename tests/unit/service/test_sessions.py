@@ -23,8 +23,7 @@ from onceq.model.run import Run
 from onceq.model.settings import Settings
 from onceq.packet.address import DIRECT, Address
 from onceq.packet.arrived import cut
-from onceq.packet.encode import encode_run
-from onceq.packet.templates import template
+from onceq.packet.encode import encode_run, template
 from onceq.service import sessions
 from onceq.wire.mqqb.session import Session
 from tests.unit.service.fakes import House, Wire

@@ -17,9 +17,9 @@ from onceq.model.limits import (
     WRONG_TOKENS_A_S,
     WRONG_TOKENS_AT_ONCE,
 )
+from onceq.model.marks import Now
 from onceq.model.policy import Policy
 from onceq.model.rights import NOBODY, Actor, ActorKind
-from onceq.model.time import Now
 from onceq.model.tokens import (
     NONCE_BYTES,
     SALT_BYTES,
@@ -30,7 +30,7 @@ from onceq.model.tokens import (
     salt_of,
     text_of,
 )
-from onceq.service.rates import Rates
+from onceq.service.pacing import Rates
 from onceq.service.tokens import Challenge, TokenDoor, actor_of
 from onceq.tls.identity import claims_of, urn_of
 from tests.proofs import NONCE, asks, proof_of

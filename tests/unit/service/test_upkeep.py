@@ -18,20 +18,18 @@ from onceq.core.state import log_space
 from onceq.core.state.log_space import Live
 from onceq.errors import NoSpace, OnceqError, StorageReserve, SyncFailed
 from onceq.model import requests
+from onceq.model.identity import Identity
 from onceq.model.log import FRAME_HEADER, frame_size
-from onceq.model.manager_identity import Identity
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Buffer, Extent, Run
 from onceq.model.settings import Settings
 from onceq.packet.batch import Batch
-from onceq.service import emptying, upkeep
-from onceq.service.emptying import Emptying
+from onceq.service import upkeep
 from onceq.service.engine import Engine
-from onceq.service.giving_back import GIVEN_BACK_AT_ONCE
-from onceq.store.contract import SegmentUse
+from onceq.service.upkeep import GIVEN_BACK_AT_ONCE, Emptying
+from onceq.store.contract import MemoryStore, SegmentUse
 from onceq.store.log import LogStore
-from onceq.store.memory import MemoryStore
 from onceq.store.pool import READY_MIN
 from onceq.testing.disk import SimFiles
 from tests.unit.service.fakes import SMALL, Calls, Clock, Diary, House, write
@@ -307,7 +305,7 @@ def test_a_disk_that_is_full_at_the_start_is_noticed_at_the_start() -> None:
 def test_a_sparse_segment_is_emptied_once_and_its_messages_written_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(emptying, "SLACK_BYTES", 100)
+    monkeypatch.setattr(upkeep, "SLACK_BYTES", 100)
     house = House(settings=SMALL).start()
     house.core.image = b""
     address = house.store.position + FRAME_HEADER
@@ -403,7 +401,7 @@ def test_the_real_store_shrinks_around_a_message_that_nobody_takes(
 ) -> None:
     """One old message must not keep every segment that was written since."""
     monkeypatch.setattr(log_space, "REGION_BYTES", 1 << 13)
-    monkeypatch.setattr(emptying, "SLACK_BYTES", 1 << 18)
+    monkeypatch.setattr(upkeep, "SLACK_BYTES", 1 << 18)
     monkeypatch.setattr(upkeep, "SMALL_STATE_LOG_BYTES", 1 << 17)
     monkeypatch.setattr(upkeep, "CHECK_BYTES", 1 << 16)
     real = Real()

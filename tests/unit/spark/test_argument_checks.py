@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onceq[spark]")
 
 from onceq.errors import ConfigurationError
-from onceq.model.caret import one_line
+from onceq.model.wording import one_line
 from onceq.spark import decoded, lag, lag_bytes, operators, ship
 from onceq.spark.argument_checks import (
     SHOWN,

@@ -20,8 +20,8 @@ from onceq.errors import (
 from onceq.model.views.managers import Cut
 from onceq.store import backup
 from onceq.store.backup import Backup, cut_of_stopped, verify_files
+from onceq.store.identification import Entry, Manifest, decode, encode, read_manifest
 from onceq.store.log import LogStore
-from onceq.store.manifest import Entry, Manifest, decode, encode, read_manifest
 from onceq.testing.disk import SimFiles
 
 STORE, TO = "/store", "/backup"

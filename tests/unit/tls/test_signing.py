@@ -22,13 +22,13 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from onceq.errors import AccessDenied, ConfigurationError
-from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.identity import guid_text
-from onceq.model.time import DAY_S
+from onceq.model.marks import DAY_S
+from onceq.model.settings import CONFIGURATION_FILE
 from onceq.tls import authority, folder
 from onceq.tls.contexts import Files
 from onceq.tls.identity import urn_of
-from onceq.tls.removed import HERE, TOLD, Removal, put_removed
+from onceq.tls.members import HERE, TOLD, Removal, put_removed
 from onceq.tls.signing import Believed, Signer, believed_in, signer_of, verify
 from tests.certificates import ALPHA, BETA, Authority
 

@@ -16,15 +16,14 @@ from onceq.errors import (
     OnceqError,
     ServiceNotAvailable,
 )
-from onceq.errors.usage import not_transactional
+from onceq.errors.cases import not_transactional
 from onceq.model import requests
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
-from onceq.model.names import Kind
+from onceq.model.names import Kind, check_send, elements_of
 from onceq.model.record import MutableRecord
 from onceq.model.requests import Access, Share
 from onceq.model.results import Opened
-from onceq.model.sending import check_send, elements_of
 from onceq.packet.batch import Batch
 
 ACCESS: Final = {

@@ -12,6 +12,7 @@ from onceq.client.why import why as sentence
 from onceq.errors import QueueNotFound
 from onceq.model import requests
 from onceq.model.views import looks
+from onceq.model.views.looks import BranchView, DecisionView
 from onceq.model.views.managers import (
     ClockAccepted,
     DamageView,
@@ -35,7 +36,6 @@ from onceq.model.views.queues import (
     WaitingView,
 )
 from onceq.model.views.view import Page
-from onceq.model.views.work import BranchView, DecisionView
 
 T = TypeVar("T")
 

@@ -18,9 +18,9 @@ from onceq.model.letters import ALL, Filter
 from onceq.model.limits import RETURNS_MAX
 from onceq.model.names import parse_path_name
 from onceq.model.views import looks
+from onceq.model.views.looks import JobFailure, JobView
 from onceq.model.views.queues import ConsumerView, QueueView, RangeAsked, RangeView
 from onceq.model.views.view import Page
-from onceq.model.views.work import JobFailure, JobView
 
 
 def property_values(values: dict[str, Any]) -> dict[str, Any]:

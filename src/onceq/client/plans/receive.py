@@ -18,7 +18,7 @@ from onceq.model.limits import RECEIVE_BYTES, RECEIVE_MESSAGES_MAX
 from onceq.model.message import Message, MessageHeaders
 from onceq.model.requests import PickBy
 from onceq.packet.batch import Batch
-from onceq.packet.heads import split_bodiless
+from onceq.packet.survey import split_bodiless
 
 
 def receive(

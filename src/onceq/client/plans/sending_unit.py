@@ -42,9 +42,8 @@ from onceq.errors import (
 )
 from onceq.model import requests
 from onceq.model.identity import TransactionId
-from onceq.model.lifetimes import check_lifetimes
 from onceq.model.limits import PACKET_BYTES_MAX
-from onceq.model.message import PLAIN
+from onceq.model.message import PLAIN, check_lifetimes
 from onceq.model.record import MutableRecord, field
 from onceq.model.requests import SendItem
 from onceq.model.requests.transactions import AS_SET

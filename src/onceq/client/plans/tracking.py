@@ -32,7 +32,7 @@ from onceq.errors import (
     TransactionOver,
 )
 from onceq.model import requests
-from onceq.model.hosts import HERE
+from onceq.model.addresses import HERE
 from onceq.model.identity import MessageId
 from onceq.model.letters import ENDS
 from onceq.model.limits import (

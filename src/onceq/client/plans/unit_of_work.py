@@ -4,7 +4,7 @@ What it sends is gathered in ``sending_unit``, and goes along with its commit.
 
 A whole transaction of a sender can be received, or nothing of it (SND-17, PIPE-6). Its messages
 enter a queue one by one, and some may never come: each can expire or be refused for itself. What
-they say of themselves decides when all are there (``packet/transaction_survey.py``). The queue is
+they say of themselves decides when all are there (``packet/survey.py``). The queue is
 surveyed by small records, not by its messages; then the members are claimed, all or none, in the
 reader's transaction, and only then fetched.
 
@@ -55,8 +55,7 @@ from onceq.model.requests import PickBy, SendItem
 from onceq.model.results import Outcome, Sent, dooms
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet.batch import Batch
-from onceq.packet.heads import Head
-from onceq.packet.transaction_survey import Members, Survey
+from onceq.packet.survey import Head, Members, Survey
 
 UNANSWERED: Final = (LinkLost, StorageFailure)
 """Errors after which nobody knows whether a request was carried out."""

@@ -20,7 +20,7 @@ from onceq.client.tasks.workers import Ending, side_by_side, work_off
 from onceq.errors import InvalidParameter
 from onceq.model.message import Message
 from onceq.packet.batch import Batch
-from onceq.partners.driving import drive_in_task
+from onceq.partners.procedures import drive_in_task
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])

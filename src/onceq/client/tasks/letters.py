@@ -17,7 +17,7 @@ from onceq.model.letters import (
     Letter,
     filter_of,
 )
-from onceq.partners.driving import drive_in_task, in_tasks
+from onceq.partners.procedures import drive_in_task, in_tasks
 
 __all__ = [
     "ALL", "DEAD", "DEAD_XACT", "JOURNAL", "REASONS", "Filter", "Letter", "Returned", "discard",

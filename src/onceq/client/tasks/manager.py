@@ -13,15 +13,15 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Unpack
 
-from onceq.client import backups, requesting
+from onceq.client import backups, retry
 from onceq.client.async_link import in_thread
 from onceq.client.binding import current_transaction, tasks
+from onceq.client.plans import branches as verbs
 from onceq.client.plans import cursors, handles, operate, tracking, unit_of_work
 from onceq.client.plans import queues as admin
 from onceq.client.plans import receive as receiving
 from onceq.client.plans import rights as rights_plans
 from onceq.client.plans import send as sending
-from onceq.client.plans import xa as verbs
 from onceq.client.plans.tracking import Trail, given
 from onceq.client.properties import NOTHING, Body, Nothing, SendProperties
 from onceq.client.results import BackupReport, Progress
@@ -33,7 +33,7 @@ from onceq.client.tasks.transaction import AsyncGroups, AsyncTracked, AsyncXa, f
 from onceq.client.tasks.transaction import branch as work_in
 from onceq.errors import OnceqError
 from onceq.model.identity import MessageId
-from onceq.model.views.work import JobView
+from onceq.model.views.looks import JobView
 
 
 class AsyncQueueManager(AsyncConsuming, AsyncLooking):
@@ -55,8 +55,8 @@ class AsyncQueueManager(AsyncConsuming, AsyncLooking):
     send = tasks(sending.send)
     send_many = tasks(sending.send_many)
     send_tracked = following(tracking.send_tracked)
-    request = tasks(requesting.request)
-    reply = tasks(requesting.reply)
+    request = tasks(retry.request)
+    reply = tasks(retry.reply)
     receive = tasks(receiving.receive)
     receive_many = tasks(receiving.receive_many)
     peek = tasks(receiving.peek)

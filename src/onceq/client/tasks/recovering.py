@@ -11,7 +11,7 @@ from concurrent.futures import CancelledError
 from typing import Any, TypeVar, cast
 
 from onceq.client.link import AsyncAsking
-from onceq.client.plans import xa
+from onceq.client.plans import branches
 from onceq.client.plans.plan import Plan
 from onceq.client.recovering import (
     ManagerDecider,
@@ -22,8 +22,7 @@ from onceq.client.tasks.connected import AsyncConnected
 from onceq.client.tasks.running import Home
 from onceq.client.tasks.transaction import AsyncBranch, branch
 from onceq.errors import EnlistRefused, ServiceNotAvailable
-from onceq.model.branch import Vote
-from onceq.model.xid import Xid
+from onceq.model.branches import Vote, Xid
 from onceq.partners.contract import AnyPartner, AsyncPartner, LastAgent, Resource
 from onceq.partners.finding import partner_for
 from onceq.partners.recovery import Recovery
@@ -86,7 +85,7 @@ class AsyncManagerPartner:
 
     async def commit(self, xid: Xid) -> None:
         """See Partner."""
-        await self._manager._run(xa.commit(self._session, xid))
+        await self._manager._run(branches.commit_branch(self._session, xid))
 
     async def commit_one_phase(self, xid: Xid) -> None:
         """See Partner."""
@@ -98,7 +97,7 @@ class AsyncManagerPartner:
 
     async def forget(self, xid: Xid) -> None:
         """See Partner."""
-        await self._manager._run(xa.forget(self._session, xid))
+        await self._manager._run(branches.forget_branch(self._session, xid))
 
     def abandon(self) -> None:
         """See Partner: its connection is the manager's own."""

@@ -29,17 +29,16 @@ from onceq.client import enlisting
 from onceq.client.binding import Ambient, TasksFace, counted, get_ambient, set_ambient, tasks
 from onceq.client.enlisting import Partners
 from onceq.client.owners import ForTasks
-from onceq.client.plans import batch_commit, tracking, transaction, xa
+from onceq.client.plans import branches, tracking, transaction
+from onceq.client.plans.branches import BranchUnit
 from onceq.client.plans.plan import DONE, Plan
 from onceq.client.plans.tracking import Trail
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.plans.xa import BranchUnit
 from onceq.client.results import MessageIds
 from onceq.client.tasks.running import Home, Pinned, Runner, opening
-from onceq.model.branch import Vote
+from onceq.model.branches import Vote, Xid
 from onceq.model.identity import MessageId
-from onceq.model.xid import Xid
-from onceq.partners.driving import describe, drive_in_task, in_tasks
+from onceq.partners.procedures import describe, drive_in_task, in_tasks
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -219,7 +218,7 @@ class AsyncBranch(AsyncTransaction):
         else:
             await self._leave()
 
-    end = tasks(xa.end)
+    end = tasks(branches.end)
     prepare = tasks(BranchUnit.prepare)
 
     async def commit(self, *, retaining: bool = False) -> MessageIds:
@@ -238,7 +237,7 @@ class AsyncBranch(AsyncTransaction):
         await self._manager._run(self._state.abort())
 
 
-branch = opening(xa.branch, AsyncBranch)
+branch = opening(branches.branch, AsyncBranch)
 
 
 class AsyncXa:
@@ -256,11 +255,11 @@ class AsyncXa:
         """Begin to work in a branch; see ``QueueManager.branch``."""
         return await branch(self._manager, xid, join=join, resume=resume)
 
-    prepare = tasks(xa.prepare)
-    commit = tasks(xa.commit)
-    rollback = tasks(xa.rollback)
-    recover = tasks(xa.recover)
-    forget = tasks(xa.forget)
+    prepare = tasks(branches.prepare)
+    commit = tasks(branches.commit_branch)
+    rollback = tasks(branches.rollback_branch)
+    recover = tasks(branches.recover)
+    forget = tasks(branches.forget_branch)
 
 
 class AsyncGroups:
@@ -275,8 +274,8 @@ class AsyncGroups:
         """Carry a plan out (for the classes of this package)."""
         return await self._manager._run(plan)
 
-    attempt = tasks(batch_commit.attempt)
-    commit = tasks(batch_commit.commit)
-    rollback = tasks(batch_commit.rollback)
-    list = tasks(batch_commit.applications)
-    forget = tasks(batch_commit.forget)
+    attempt = tasks(branches.attempt)
+    commit = tasks(branches.commit_group)
+    rollback = tasks(branches.rollback_group)
+    list = tasks(branches.applications)
+    forget = tasks(branches.forget_group)

@@ -11,7 +11,7 @@ from onceq.client.handlers import Breaker, awaiting, check_handler
 from onceq.client.loops import LOOK_S, OutageLog, consume
 from onceq.client.ordered import WAIT, ConsumerOptions, Failing, Turns, in_order
 from onceq.client.retry import Manager
-from onceq.partners.driving import drive_in_task
+from onceq.partners.procedures import drive_in_task
 
 
 class Stop(Protocol):

@@ -17,9 +17,9 @@ from typing import ClassVar, Self, TypeVar
 from onceq.client import session as settings
 from onceq.client.link import Link
 from onceq.client.owners import StaysHere, is_inside, of_parent, own, refuse_inside
-from onceq.client.pause import pause
 from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
+from onceq.client.stopping import pause
 from onceq.client.threads.running import Pinned, Runner
 from onceq.errors import OnceqError, ServiceNotAvailable, WrongProcess
 from onceq.model.identity import guid_text

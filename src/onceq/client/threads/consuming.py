@@ -14,15 +14,14 @@ from onceq.client import retry
 from onceq.client.handlers import Pauses, check_handler
 from onceq.client.loops import ConsumerLoop, finish, goes_on, stopped, take
 from onceq.client.ordered import ConsumerOptions, Options, Order, Shared
-from onceq.client.pause import pause
-from onceq.client.stopping import asked_to_stop
+from onceq.client.stopping import asked_to_stop, pause
 from onceq.client.threads.recovering import Recovering
 from onceq.client.threads.transaction import Transaction
 from onceq.client.threads.workers import Ending, side_by_side, work_off
 from onceq.errors import InvalidParameter
 from onceq.model.message import Message
 from onceq.packet.batch import Batch
-from onceq.partners.driving import drive
+from onceq.partners.procedures import drive
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])

@@ -18,7 +18,7 @@ from onceq.model.letters import (
     Letter,
     filter_of,
 )
-from onceq.partners.driving import drive, in_threads
+from onceq.partners.procedures import drive, in_threads
 
 __all__ = [
     "ALL", "DEAD", "DEAD_XACT", "JOURNAL", "REASONS", "Filter", "Letter", "Returned", "discard",

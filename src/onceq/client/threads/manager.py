@@ -13,18 +13,18 @@ import time
 from collections.abc import Callable
 from typing import Unpack
 
-from onceq.client import backups, requesting
+from onceq.client import backups, retry
 from onceq.client.binding import current_transaction, threads
-from onceq.client.pause import pause
+from onceq.client.plans import branches as verbs
 from onceq.client.plans import cursors, handles, operate, tracking, unit_of_work
 from onceq.client.plans import queues as admin
 from onceq.client.plans import receive as receiving
 from onceq.client.plans import rights as rights_plans
 from onceq.client.plans import send as sending
-from onceq.client.plans import xa as verbs
 from onceq.client.plans.tracking import Trail, given
 from onceq.client.properties import NOTHING, Body, Nothing, SendProperties
 from onceq.client.results import BackupReport, Progress
+from onceq.client.stopping import pause
 from onceq.client.threads.consuming import Consuming
 from onceq.client.threads.looking import Looking
 from onceq.client.threads.open_queue import Cursor, OpenQueue
@@ -33,7 +33,7 @@ from onceq.client.threads.transaction import Groups, Tracked, Xa, following
 from onceq.client.threads.transaction import branch as work_in
 from onceq.errors import OnceqError
 from onceq.model.identity import MessageId
-from onceq.model.views.work import JobView
+from onceq.model.views.looks import JobView
 
 
 class QueueManager(Consuming, Looking):
@@ -55,8 +55,8 @@ class QueueManager(Consuming, Looking):
     send = threads(sending.send)
     send_many = threads(sending.send_many)
     send_tracked = following(tracking.send_tracked)
-    request = threads(requesting.request)
-    reply = threads(requesting.reply)
+    request = threads(retry.request)
+    reply = threads(retry.reply)
     receive = threads(receiving.receive)
     receive_many = threads(receiving.receive_many)
     peek = threads(receiving.peek)

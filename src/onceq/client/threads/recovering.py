@@ -18,8 +18,7 @@ from onceq.client.threads.connected import Connected
 from onceq.client.threads.running import Home
 from onceq.client.threads.transaction import Branch, branch
 from onceq.errors import EnlistRefused
-from onceq.model.branch import Vote
-from onceq.model.xid import Xid
+from onceq.model.branches import Vote, Xid
 from onceq.partners.contract import AnyPartner, LastAgent, Partner, Resource
 from onceq.partners.finding import partner_for
 from onceq.partners.recovery import Recovery

@@ -11,7 +11,7 @@ from onceq.client.link import Link
 from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
 from onceq.model.record import MutableRecord
-from onceq.partners.driving import describe
+from onceq.partners.procedures import describe
 
 if TYPE_CHECKING:
     from onceq.partners.contract import AnyPartner, LastAgent, Partner

@@ -30,17 +30,16 @@ from onceq.client import enlisting
 from onceq.client.binding import Ambient, ThreadsFace, get_ambient, set_ambient, threads
 from onceq.client.enlisting import Partners
 from onceq.client.owners import StaysHere, after_call
-from onceq.client.plans import batch_commit, tracking, transaction, xa
+from onceq.client.plans import branches, tracking, transaction
+from onceq.client.plans.branches import BranchUnit
 from onceq.client.plans.plan import DONE, Plan
 from onceq.client.plans.tracking import Trail
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.plans.xa import BranchUnit
 from onceq.client.results import MessageIds
 from onceq.client.threads.running import Home, Pinned, Runner, opening
-from onceq.model.branch import Vote
+from onceq.model.branches import Vote, Xid
 from onceq.model.identity import MessageId
-from onceq.model.xid import Xid
-from onceq.partners.driving import describe, drive, in_threads
+from onceq.partners.procedures import describe, drive, in_threads
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -219,7 +218,7 @@ class Branch(Transaction):
         else:
             self._leave()
 
-    end = threads(xa.end)
+    end = threads(branches.end)
     prepare = threads(BranchUnit.prepare)
 
     def commit(self, *, retaining: bool = False) -> MessageIds:
@@ -238,7 +237,7 @@ class Branch(Transaction):
         self._manager._run(self._state.abort())
 
 
-branch = opening(xa.branch, Branch)
+branch = opening(branches.branch, Branch)
 
 
 class Xa:
@@ -256,11 +255,11 @@ class Xa:
         """Begin to work in a branch; see ``QueueManager.branch``."""
         return branch(self._manager, xid, join=join, resume=resume)
 
-    prepare = threads(xa.prepare)
-    commit = threads(xa.commit)
-    rollback = threads(xa.rollback)
-    recover = threads(xa.recover)
-    forget = threads(xa.forget)
+    prepare = threads(branches.prepare)
+    commit = threads(branches.commit_branch)
+    rollback = threads(branches.rollback_branch)
+    recover = threads(branches.recover)
+    forget = threads(branches.forget_branch)
 
 
 class Groups:
@@ -275,8 +274,8 @@ class Groups:
         """Carry a plan out (for the classes of this package)."""
         return self._manager._run(plan)
 
-    attempt = threads(batch_commit.attempt)
-    commit = threads(batch_commit.commit)
-    rollback = threads(batch_commit.rollback)
-    list = threads(batch_commit.applications)
-    forget = threads(batch_commit.forget)
+    attempt = threads(branches.attempt)
+    commit = threads(branches.commit_group)
+    rollback = threads(branches.rollback_group)
+    list = threads(branches.applications)
+    forget = threads(branches.forget_group)

@@ -11,7 +11,7 @@ from onceq.client.handlers import Breaker, check_handler
 from onceq.client.loops import LOOK_S, OutageLog, consume
 from onceq.client.ordered import WAIT, ConsumerOptions, Failing, Turns, in_order
 from onceq.client.retry import Manager
-from onceq.partners.driving import drive
+from onceq.partners.procedures import drive
 
 JOIN_S = 0.5
 """A thread that waits for workers hears a signal after this time."""

@@ -17,40 +17,51 @@ Upholds: I13 (true, and at most one of each kind), I24 (what waits for the direc
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 from onceq.core.inputs.inputs import Compose
 from onceq.core.names.packet_names import address_of, answer_address
-from onceq.core.names.resolve import destinations
-from onceq.core.peers.strangers import doubtful, known
+from onceq.core.names.resolve import destinations, outgoing_for
+from onceq.core.peers.answer_addresses import address_for
+from onceq.core.peers.strangers import answer_room, doubtful, known
+from onceq.core.state.audit_trail import ReportRequest
 from onceq.core.state.log_space import Live
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queue_tables import ACKS_OWED, DEFERRED_LANE
+from onceq.core.state.queue_tables import ACKS_OWED, DEFERRED_LANE, ORDER_QUEUE_NUMBER
 from onceq.core.state.queues import Queue
-from onceq.core.state.records import PUT_EXPRESS, Op, RangeChange
+from onceq.core.state.records import PUT_EXPRESS, PUT_FINAL, PUT_HTTP, Op, RangeChange
 from onceq.core.step.change_builder import ChangeBuilder, take_numbers
-from onceq.core.step.routes import Mode, Target
+from onceq.core.step.connections import CheckedBatch, Mode, Target
 from onceq.core.step.step import Step, answered
-from onceq.errors import NoDirectory, OnceqError
-from onceq.model.classes import MessageClass
+from onceq.errors import InsufficientResources, NoDirectory, OnceqError
+from onceq.model.classes import MessageClass, class_name
+from onceq.model.identity import NO_GUID, MessageId, guid_text
 from onceq.model.limits import (
     ACKS_AT_ONCE,
     ACKS_DEFERRED_MAX,
     ACKS_DEFERRED_S,
     ANSWER_QUEUES_MAX,
     ANSWERS_EACH_BYTES,
+    REPORTS_MAX,
     STRANGERS_SHARE,
 )
-from onceq.model.message import Acknowledge, Delivery, Message, Properties
-from onceq.model.run import Buffer, Run
-from onceq.model.time import NEVER_S
+from onceq.model.marks import NEVER_S
+from onceq.model.message import PRIORITY_DEFAULT, Acknowledge, Delivery, Message, Properties
+from onceq.model.names import FormatName, parse_format_name
+from onceq.model.run import LENGTH_TYPE, Buffer, Run
+from onceq.packet import layout
+from onceq.packet.acks import final_acks
 from onceq.packet.address import NOWHERE, Address
+from onceq.packet.arrived import ArrivedRun
 from onceq.packet.decode import message_of
-from onceq.packet.encode import encode_run
+from onceq.packet.encode import encode_run, template
 from onceq.packet.headers import headers
-from onceq.packet.templates import template
+
+# ---- acknowledgments -----------------------------------------------------------------------------
+
 
 ON_ARRIVAL: Final = {
     True: Acknowledge.NEGATIVE_ARRIVAL,
@@ -321,3 +332,247 @@ def _response(step: Step, destination: str) -> Address:
         return answer_address(step, destination)
     except OnceqError:
         return NOWHERE
+
+
+# ---- final acknowledgments -----------------------------------------------------------------------
+#
+# Final acknowledgments: the target of a transactional message reports its end to the source.
+#
+# They are recoverable messages to the order queue of the sending manager (EOD-39), in the record
+# that makes the end that they report. So the source learns of each end that a crash has not
+# undone, and of none that it has.
+#
+# Upholds: I11, I14.
+
+
+ACK_LANE = 7
+"""Final acknowledgments go before other messages that are not transactional."""
+
+
+def order_queue_of(guid: bytes) -> FormatName:
+    """Return the queue of a manager for messages between managers."""
+    (name,) = parse_format_name(f"PRIVATE={guid_text(guid)}\\{ORDER_QUEUE_NUMBER:08x}")
+    return name
+
+
+@lru_cache(1_024)
+def order_queue_key(guid: bytes) -> str:
+    """Return the key of that queue; each order acknowledgment looks it up."""
+    return order_queue_of(guid).key()
+
+
+def ends_wait(order_queue: OutgoingQueue) -> bool:
+    """Return whether final acknowledgments wait, unsent or unacknowledged, in an outgoing queue."""
+    lane = order_queue.lanes.get(ACK_LANE)
+    return lane is not None and lane.available > 0
+
+
+def tell_end(
+    build: ChangeBuilder, w: ReportRequest, first: int, count: int, reason: MessageClass
+) -> None:
+    """Report to the source how a range of a queue here ended, if it asked for that."""
+    if w.source == NO_GUID or not w.stream or not w.flags & PUT_FINAL:
+        return
+    offset = first - w.first
+    message = w.message + offset
+    tell_sender(
+        build, w.source, reason, stream=w.stream, number=w.number + offset,
+        messages=range(message, message + count), http=bool(w.flags & PUT_HTTP),
+    )  # fmt: skip
+
+
+def tell_sender(
+    build: ChangeBuilder,
+    source: bytes,
+    reason: MessageClass,
+    *,
+    stream: int,
+    number: int,
+    messages: Sequence[int],
+    http: bool = False,
+) -> None:
+    """Queue final acknowledgments for the order queue of the sending manager.
+
+    They leave on any session with that manager. The name in them has the form of the name that the
+    messages came under (EOD-35), unless a manager on the way would take that for its own.
+
+    Args:
+        number: Number of the first message in its stream.
+        messages: Message numbers of them all.
+        http: Whether they came over HTTP.
+    """
+    step = build.step
+    address = "" if source in step.names.routes_to else step.sessions.return_to.get(source, "")
+    outgoing, expires = address_for(step, source, stream, http=http), NEVER_S
+    if outgoing is None:
+        stranger = not known(step, source)
+        name = order_queue_of(source)
+        if stranger and not answer_room(step, name.key()):
+            step.notice("final acknowledgments for strangers are given up: too many wait",
+                        source=guid_text(source))  # fmt: skip
+            return
+        try:
+            outgoing = outgoing_for(step, name, by=answered(source), stranger=stranger)
+        except InsufficientResources as error:
+            # The end itself remains: a commit that has begun does not fail for lack of a queue, and
+            # a sender without a report has the message in doubt when its time is over (EOD-42).
+            step.notice("final acknowledgments are given up", source=guid_text(source),
+                        reason=error.text)  # fmt: skip
+            return
+        expires = step.reach_by_s() if stranger else NEVER_S
+    else:
+        # A stranger's choice, which may never be reached: like an acknowledgment message it waits
+        # no longer than a message without a stated lifetime (EOD-42: it may be lost).
+        address, expires = "", step.reach_by_s()
+    packets = final_acks(
+        messages,
+        own=step.identity.guid,
+        own_message=take_numbers(build.step, build.change, len(messages)),
+        sent_time=step.now.wall_s,
+        address=address,
+        destination_manager=source,
+        message_class=reason,
+        stream=stream,
+        number=number,
+        source=source,
+        queue=step.state.receipts.queue_of(source, stream) if http else "",
+    )
+    build.put_copy(outgoing.number, packets, lane=ACK_LANE, expires=expires)
+
+
+# ---- trace reports -------------------------------------------------------------------------------
+#
+# Message tracing: a report from every manager that a traced message passes (MS-MQQB 1.3.6).
+#
+# A message sent with `trace` carries the trace flag and a DebugHeader. Each manager on its way
+# (the source when it takes effect, a router, the target when it is stored or refused) puts one
+# REPORT message into the report queue: the public queue that the DebugHeader names where it can
+# be found, else its own setting `report_queue`. The content of a report is not published: ours
+# is described in `docs/reference/tracing.md`. Reports are ordinary messages outside
+# transactions, made in the same record as what they report; no report is ever traced,
+# acknowledged or waited for.
+
+
+SENT, FORWARDED, ARRIVED, REFUSED = "SENT", "FORWARDED", "ARRIVED", "REFUSED"
+
+
+def trace_queue(step: Step) -> bytes:
+    """Return the GUID of the public report queue for DebugHeaders; empty if it has none."""
+    name = step.settings.report_queue.upper()
+    if not name.startswith("PUBLIC="):
+        return b""
+    (target,) = destinations(step, step.settings.report_queue, transactional=False, by="")
+    return target.queue.properties.instance if isinstance(target.queue, Queue) else b""
+
+
+def trace_arrival(
+    build: ChangeBuilder, run: ArrivedRun, places: Sequence[int], *, refusal: int = 0,
+    event: str = ARRIVED,
+) -> None:  # fmt: skip
+    """Report a run's messages at these indexes that this change stores, refuses or passes on."""
+    assert run.trace is not None, "nobody asked for reports"
+    asked = f"PUBLIC={guid_text(run.trace)}" if run.trace else ""
+    lines = [f"queue: {run.destination.direct or run.destination.number}"]
+    if refusal:
+        event = REFUSED
+        lines.append(f"class: {refusal:#06x} {class_name(refusal)}")
+    if run.transactional:
+        lines.append(f"stream: {run.stream:#018x}")
+    ids = [MessageId(run.source, run.message_numbers[place]) for place in places]
+    mask, offset, packets = layout.USER_HOPS_MASK, layout.OFF_USER_FLAGS, list(run.packets)
+    hops = [packets[place][offset] & mask for place in places]
+    report(build, event, ids, hops, lines, asked=asked)
+
+
+def trace_sent(build: ChangeBuilder, batch: CheckedBatch, first: int) -> None:
+    """Report a traced batch that this change sends, from message number ``first`` on."""
+    count, guid = len(batch.item.bodies), build.step.identity.guid
+    ids = [MessageId(guid, number) for number in range(first, first + count)]
+    for target in batch.targets:
+        event = ARRIVED if isinstance(target.queue, Queue) else SENT
+        report(build, event, ids, [0] * count, [f"queue: {target.text}"])
+
+
+def report(
+    build: ChangeBuilder,
+    event: str,
+    ids: Sequence[MessageId],
+    hops: Sequence[int],
+    lines: Sequence[str],
+    *,
+    asked: str = "",
+) -> None:
+    """Put one report for each message into the report queue, if there is one.
+
+    Args:
+        lines: The lines that are the same for all of them.
+        asked: Report queue that the message names.
+    """
+    step = build.step
+    target = _target(step, asked)
+    if target is None:
+        if asked or step.settings.report_queue:
+            step.counts.reports_dropped += len(ids)
+        return
+    if len(ids) > REPORTS_MAX:
+        step.counts.reports_dropped += len(ids) - REPORTS_MAX
+        step.notice("traced messages not reported", messages=len(ids) - REPORTS_MAX)
+    count = min(len(ids), REPORTS_MAX)
+    first = take_numbers(build.step, build.change, count)
+    data, lengths = bytearray(), array(LENGTH_TYPE)
+    for at in range(count):
+        packet = _packet(step, target, event, ids[at], hops[at], lines, first + at)
+        data += packet.data
+        lengths.extend(packet.lengths)
+    queue = target.queue
+    if isinstance(queue, Queue) and (
+        build.holding(queue) + len(data) > queue.properties.quota_bytes
+    ):
+        step.notice("report queue full: reports dropped", queue=queue.properties.name)
+        step.counts.reports_dropped += count
+        return
+    build.put_copy(queue.number, Run(bytes(data), lengths), lane=PRIORITY_DEFAULT)
+
+
+def _target(step: Step, asked: str) -> Target | None:
+    """Return where reports go; None if nowhere. A report queue must not be transactional."""
+    for name in (asked, step.settings.report_queue):
+        if not name:
+            continue
+        try:
+            by = answered(step.identity.guid)
+            (target,) = destinations(step, name, transactional=False, by=by)
+        except (OnceqError, ValueError) as error:
+            step.notice("no report queue: reports dropped", name, queue=name, reason=str(error))
+            continue
+        queue = target.queue
+        if not isinstance(queue, Queue) or not queue.properties.transactional:
+            return target
+        step.notice("the report queue is transactional: reports dropped", name, queue=name)
+    return None
+
+
+def _packet(
+    step: Step, target: Target, event: str, id_: MessageId, hops: int, lines: Sequence[str],
+    number: int,
+) -> Run:  # fmt: skip
+    destination, manager = address_of(step, target)
+    body = "\n".join(
+        (
+            f"event: {event}", f"message: {id_}", f"at: {step.identity.name}",
+            f"manager: {guid_text(step.identity.guid)}", f"hops: {hops}",
+            f"time: {step.now.wall_s}", *lines, "",
+        )
+    )  # fmt: skip
+    made = template(
+        source=step.identity.guid,
+        destination=destination,
+        destination_manager=manager,
+        properties=Properties(
+            label=f"{event} {id_} {hops}", correlation_id=id_.pack(), priority=PRIORITY_DEFAULT
+        ),
+        sent_time=step.now.wall_s,
+        transactional=False,
+        message_class=MessageClass.REPORT,
+    )
+    return encode_run(made, Run.of([body.encode()]), first_message=number)

@@ -13,22 +13,23 @@ Upholds: I11 (one end), I12 (one dead letter), I13, I14.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
-from onceq.core.ending.acknowledgments import asked_by, on_arrival
+from onceq.core.ending.acknowledgments import asked_by, on_arrival, tell_end, tell_sender
 from onceq.core.ending.dead_letters import (
     journal_copy,
     journal_room,
     own_or_system,
     queue_being_deleted,
 )
-from onceq.core.ending.final_acknowledgments import tell_end, tell_sender
 from onceq.core.ending.table import FATES, Ending, Fate, Side, When
+from onceq.core.state.audit_trail import ReportRequest
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import PURGING, Range
 from onceq.core.state.queue_tables import ACKS_OWED, DEAD_LETTER, DEAD_XACT, DOUBTS_KEPT, JOURNAL
-from onceq.core.state.queues import TRANSACTIONAL_LANE, Queue
+from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, Queue
 from onceq.core.state.records import (
     PUT_ACK_RECEIVE,
     PUT_ACKS,
@@ -38,19 +39,24 @@ from onceq.core.state.records import (
     PUT_JOURNAL,
     PUT_NACK_ARRIVAL,
     PUT_NACK_RECEIVE,
+    PUT_ONCE,
     PUT_WANTS,
     Op,
     RangeChange,
 )
-from onceq.core.state.report_requests import ReportRequest
-from onceq.core.state.state import IN_DOUBT
+from onceq.core.state.state import IN_DOUBT, State
 from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.connections import Target
 from onceq.core.step.recent_endings import LETTERS, REFUSED_HERE, REFUSED_THERE
+from onceq.core.step.step import Step
 from onceq.model.classes import REFUSALS, SECOND_LETTER, MessageClass
 from onceq.model.identity import NO_GUID
-from onceq.model.message import Acknowledge
+from onceq.model.message import PRIORITY_DEFAULT, Acknowledge, Delivery, Journal, Properties
 from onceq.model.run import Run, total_of
 from onceq.model.settings import KEEP_ASKED, Settings
+
+# ---- ending --------------------------------------------------------------------------------------
+
 
 _LATER = (
     (Acknowledge.POSITIVE_RECEIVE, PUT_ACK_RECEIVE),
@@ -302,3 +308,129 @@ def _dead_letter_queues(
     if asked:
         found.add(own_or_system(build, what.own, size))
     return sorted(found)
+
+
+# ---- portions ------------------------------------------------------------------------------------
+#
+# Portions of long works: which messages one step ends, so that no other request waits long.
+#
+# A purge, a deletion or a mass expiry may concern millions of messages. A step ends a bounded
+# number of them, in one record, and the next step continues (`Step.begin`). Meanwhile other
+# requests are served. What happens to a message between two portions counts: a client that
+# receives it keeps it.
+#
+# Upholds: I24 (no step is longer the more there is).
+
+
+ENDED_AT_ONCE: Final = 512
+"""Messages that end in one step of a long work, if a report of their end was asked for..."""
+UNASKED_FOR_ONE: Final = 8
+"""... and for each of these, this number of messages without such a request."""
+QUEUES_AT_ONCE: Final = 512
+"""Outgoing queues that one step processes, if many are concerned."""
+
+
+def some_at_a_time(
+    state: State, queues: Iterable[AnyQueue | None], work: Callable[[list[OutgoingQueue]], None]
+) -> Iterator[None]:
+    """Apply work to many outgoing queues, some in each step; skip those that are gone by then."""
+    todo, there = list(queues), state.all_queues
+    for at in range(0, len(todo), QUEUES_AT_ONCE):
+        if at:
+            yield
+        work([
+            one for one in todo[at : at + QUEUES_AT_ONCE]
+            if isinstance(one, OutgoingQueue) and there.get(one.number) is one
+        ])  # fmt: skip
+
+
+def numbered(state: State, numbers: Iterable[int]) -> Iterator[AnyQueue | None]:
+    """Yield queues by their numbers; None for those that are gone."""
+    return map(state.all_queues.get, numbers)
+
+
+def share_of(queue: AnyQueue, index: int) -> int:
+    """Return how many messages of a lane cost as much as one whose sender asks for its end."""
+    # Such a message costs as much as one that is sent, and so does one that may be in doubt.
+    return 1 if index in queue.wanting or isinstance(queue, OutgoingQueue) else UNASKED_FOR_ONE
+
+
+class Portion:
+    """The budget of what one step may still end."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = ENDED_AT_ONCE
+
+    def ranges(self, queue: AnyQueue, index: int, state: int, end: int) -> Iterator[Range]:
+        """Yield ranges of a lane in a state, before a counter, as far as the portion goes."""
+        share = share_of(queue, index)
+        if self.left > 0:
+            most = self.left * share
+            for first, count in queue.lanes[index].ranges(state, 0, end=end, count_max=most):
+                yield first, count
+                # Each range is a part of the record, even with few messages.
+                self.left -= -(-count // share)
+                if self.left <= 0:
+                    return
+
+
+# ---- report flags --------------------------------------------------------------------------------
+#
+# The reports that a send asks for, as flags of its puts.
+#
+# Upholds: I12, I13 (no report without a request), I14.
+
+
+SYSTEM_NAMES = frozenset(("admin_queue$", "notify_queue$", "order_queue$"))
+"""Queues that managers use among themselves."""
+
+
+def lane_of(properties: Properties) -> int:
+    """Return the lane of messages outside transactions; transactional ones have priority 0
+    (Q-23)."""
+    return PRIORITY_DEFAULT if properties.priority is None else properties.priority
+
+
+def quiet(step: Step, name: str) -> bool:
+    """Return whether messages to a queue are never acknowledged or source-journaled (Q-17).
+
+    Args:
+        name: Name of the queue, without computer and ``private$``.
+    """
+    return step.settings.quiet_system_queues and name.casefold() in SYSTEM_NAMES
+
+
+def without_quiet_queues(step: Step, target: Target, properties: Properties) -> Properties:
+    """Return the properties of messages for a target, without reports that it does not make."""
+    if not step.settings.quiet_system_queues or not quiet(step, target.name.queue):
+        return properties
+    return replace(properties, acknowledge=Acknowledge.NONE, journal=Journal.NONE)
+
+
+def flags_of(
+    properties: Properties, target: Target, *, transactional: bool, once: bool = False
+) -> int:
+    """Return the flags of a put of a batch for one of its targets."""
+    flags = 0
+    local = isinstance(target.queue, Queue)
+    if properties.acknowledge and properties.admin_queue:
+        flags |= ack_flags(properties.acknowledge, arrived=local)
+        if not local:
+            flags &= PUT_WANTS | PUT_NACK_ARRIVAL
+            flags = flags if flags & PUT_NACK_ARRIVAL else 0
+    if once and not local:
+        flags |= PUT_ONCE | PUT_WANTS
+    if not transactional and properties.delivery == Delivery.EXPRESS:
+        flags |= PUT_EXPRESS
+    if properties.journal & Journal.DEADLETTER:
+        flags |= PUT_WANTS | PUT_DEADLETTER
+    if properties.journal & Journal.JOURNAL and (transactional or not local):
+        flags |= PUT_WANTS | PUT_JOURNAL
+    # Over HTTP only dead-lettering asks how a message ends (HTTP-4); the stream receipt makes a
+    # journal copy (HTTP-13).
+    over_http = isinstance(target.queue, OutgoingQueue) and target.queue.over_http
+    if transactional and properties.journal & (Journal.DEADLETTER if over_http else Journal(3)):
+        flags |= PUT_FINAL
+    return flags

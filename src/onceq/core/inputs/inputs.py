@@ -4,7 +4,7 @@ What applications ask are the requests of ``model/requests``. Applications are *
 for each connection (or embedded user), never used again while the process runs. Every request of an
 owner carries a request number, which the one ``Answer`` repeats; request 0 asks for no answer.
 Peers are *sessions*: one number for each MS-MQQB session, given by the engine. The batches of jobs
-are in ``core/inputs/jobs.py``.
+are in ``core/inputs/inputs.py``.
 """
 
 from __future__ import annotations
@@ -12,17 +12,106 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from onceq.core.inputs.jobs import JobBatch, JobFailed, NextJob
 from onceq.errors import DamagedPiece
-from onceq.model.connection import ConnectionStatus
 from onceq.model.directory import Snapshot
 from onceq.model.identification import ON_THIS_COMPUTER, Identification
-from onceq.model.requests import Request
+from onceq.model.requests import Request, SendItem
+from onceq.model.resultcodes import ConnectionStatus
 from onceq.model.rights import Actor, SharedRights
 from onceq.model.run import Run
 from onceq.model.settings import Settings
 from onceq.model.views.managers import ScrubView
 from onceq.packet.arrived import ArrivedRun
+
+# ---- jobs ----------------------------------------------------------------------------------------
+#
+# What carries jobs out: which one is next, batches of them, and their ends.
+#
+# A job needs what messages say, which the core does not have. So the service reads them, decides
+# what becomes of each (`service/jobs.py`), and hands that in, a batch at a time. No application
+# can: these are no requests.
+
+
+@dataclass(frozen=True, slots=True)
+class NextJob:
+    """Which job is to be worked off. Answer: a Work (``core/state/job_table.py``), or None.
+
+    Attributes:
+        behind: Those up to this number have had their turn.
+    """
+
+    behind: int
+    owner: int = 0
+    request: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobDeed:
+    """What is to become of one message.
+
+    Attributes:
+        lookup: Its place.
+        id: Message identifier, as text.
+        item: What is sent in its place; None: nothing.
+        transactional: Whether that is a transaction.
+        together: Those with the same number, side by side and all there, are one transaction again;
+            0: it is one of its own.
+        apart: It was sent with others, and is sent without them: as a part of a transaction that
+            nobody takes for complete.
+    """
+
+    lookup: int
+    id: str
+    item: SendItem | None = None
+    transactional: bool = False
+    together: int = 0
+    apart: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobBatch:
+    """The next messages of a job. Answer: a Work, where it goes on then; None: it is over.
+
+    Attributes:
+        at, before: Where the job has to be, or nothing happens: the index of its queue, and the
+            lookup identifier behind which it goes on.
+        to_at, after: Where it goes on then.
+        looked: Messages that were looked at; of others than those of ``deeds`` and ``kept`` nothing
+            is meant.
+        kept: Pairs of a reason and how many messages stay for it.
+        over: That was all; with ``more`` as far as its limit goes.
+    """
+
+    job: int
+    at: int
+    before: int
+    to_at: int
+    after: int
+    looked: int
+    deeds: tuple[JobDeed, ...] = ()
+    kept: tuple[tuple[str, int], ...] = ()
+    over: bool = False
+    more: bool = False
+    owner: int = 0
+    request: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobFailed:
+    """A job cannot go on, for that reason. Answer: None.
+
+    Attributes:
+        final: It is over; else it is tried again.
+    """
+
+    job: int
+    why: str
+    final: bool = True
+    owner: int = 0
+    request: int = 0
+
+
+# ---- inputs --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +283,8 @@ class SessionOpened:
         outgoing: The outgoing queue that it was opened for, or 0 if the peer opened it.
         extended: Whether both sides understand packets about doubts (CNF-22).
         delays: Whether the peer knows of messages that are delayed (``core/delays.py``).
-        publics: Whether it can be asked about public queues (``core/transfer/stranded.py``).
+        publics: Whether it can be asked about public queues
+            (``core/transfer/abandoned_streams.py``).
         http: It is a connection over HTTP: the peer is not known, and each message is answered.
         life, stamp: What the peer tells of its life (``core/peers/lives.py``); empty if it tells
             nothing.

@@ -16,27 +16,41 @@ Upholds: I23 (nothing that was not written is handed out, nothing is left out si
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
 
-from onceq.core.decision import Notice
-from onceq.core.ending.final_acknowledgments import tell_end
-from onceq.core.inputs.inputs import Spoiled
+from onceq.core.decision import Notice, Scrub
+from onceq.core.ending.acknowledgments import tell_end
+from onceq.core.inputs.inputs import Scrubbed, Spoiled
+from onceq.core.management.paging import Listing, Order
 from onceq.core.receive.receive_exact import held_by
+from onceq.core.state.log_space import Damage, Live
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, REMOVED, PositionBlock
 from onceq.core.state.positions import Positions
 from onceq.core.state.queue_tables import ACKS_OWED, DAMAGED, title_of
 from onceq.core.state.queues import AnyQueue, Queue, lookup_id
 from onceq.core.state.records import Op, RangeChange
-from onceq.core.state.setups import FoundDamaged
-from onceq.core.state.state import IN_DOUBT
+from onceq.core.state.setups import DamageDropped, FoundDamaged
+from onceq.core.state.state import IN_DOUBT, State
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_queue import start_if_possible
-from onceq.errors import DamagedPiece, DamagedRecord
-from onceq.model.branch import Phase
+from onceq.errors import DamagedPiece, DamagedRecord, InvalidParameter, MessageNotFound
+from onceq.model.branches import Phase
 from onceq.model.classes import MessageClass
+from onceq.model.identity import read_number
+from onceq.model.limits import SPARSE_POSITIONS_MAX
+from onceq.model.requests import Steer, SteerOutgoing
+from onceq.model.run import LENGTH_TYPE, Extent, total_of
+from onceq.model.views.managers import DamageView
+from onceq.model.views.view import copy_by_name
+
+# ---- damage --------------------------------------------------------------------------------------
+
 
 NOTICES_AT_ONCE = 20
 """Runs of damaged messages that are named one by one; the rest of them are counted."""
@@ -207,3 +221,185 @@ def _tell(step: Step, pieces: Sequence[DamagedPiece], told: Sequence[tuple[str, 
         messages = sum(count for _, _, count in told)
         values = {"places": len(pieces), "messages": messages}
         step.act(Notice("more is damaged than is named here", values))
+
+
+# ---- damage views --------------------------------------------------------------------------------
+#
+# Messages that were set aside as damaged, for operators: list them, drop them, scrub for more.
+
+
+RATE_MAX = 10**18 - 1
+"""Of a number of bytes in a second that is believed."""
+
+
+def left(step: Step, entry: Damage) -> int:
+    """Return how many messages of an entry are still set aside: some were found to have arrived."""
+    if not entry.first:
+        return entry.count
+    lane, end = step.state.all_queues[DAMAGED].lanes[0], entry.first + entry.count
+    return sum(count for _, count in lane.ranges(AVAILABLE, entry.first, end=end))
+
+
+def _view(step: Step, entry: Damage) -> DamageView:
+    classes = step.state.all_queues[DAMAGED].lanes[0].classes
+    reason = classes.get(entry.first, entry.reason) if entry.first else entry.reason
+    return copy_by_name(DamageView, entry, count=left(step, entry), reason=reason)
+
+
+DAMAGES: Final[Listing[Damage, DamageView]] = Listing(
+    lambda step, item: list(step.state.damages),
+    _view,
+    {"number": Order(lambda step, one: (one.number,), (int,))},
+    lambda step, item: lambda one: left(step, one) > 0,
+)
+"""Messages set aside, without those that have proved to have arrived meanwhile."""
+
+
+def drop(step: Step, text: str) -> int:
+    """Forget one entry, or all of them (""); their messages are then gone permanently.
+
+    Returns:
+        How many messages those were.
+
+    Raises:
+        MessageNotFound: There is no such entry.
+    """
+    known = {str(entry.number): entry for entry in step.state.damages}
+    if text and text not in known:
+        raise MessageNotFound(f"nothing that was set aside has the number {text}")
+    chosen = [known[text]] if text else list(known.values())
+    count = sum(left(step, entry) for entry in chosen)
+    for entry in chosen:
+        step.setup(DamageDropped(number=entry.number))
+    return count
+
+
+# ---- scrubs -------------------------------------------------------------------------------------
+
+
+def scrub(step: Step, item: SteerOutgoing) -> None:
+    """Let the engine verify every stored byte, or stop it.
+
+    Raises:
+        InvalidParameter: The rate is invalid.
+    """
+    rate = 0
+    if item.action is Steer.SCRUB:
+        text = item.destination or str(step.settings.scrub_bytes_s)
+        rate = read_number(text, RATE_MAX) or 0
+        if not rate:
+            raise InvalidParameter(f"a scrub reads a number of bytes in a second, not {text!r}")
+    step.act(Scrub(rate))
+    step.answer(item.owner, item.request, None)
+
+
+def scrubbed(step: Step, item: Scrubbed) -> None:
+    """Record the progress of a scrub, for views."""
+    step.scrub = item.view
+
+
+# ---- sparse segments -----------------------------------------------------------------------------
+#
+# Find the messages in a part of the log that is to be freed: they are written again.
+#
+# The search goes through the tables of positions, chunk by chunk, and skips each chunk whose
+# packets are elsewhere. It may stop after a number of positions, and continue there: a queue
+# manager that holds tens of millions of messages does other work in between.
+#
+# Upholds: I24 (a bounded amount of work at a time).
+
+
+PIECE_MESSAGES = 512
+"""The largest number of messages of one chunk moved at once."""
+
+EACH = 16
+"""The number of positions that skipping a queue or a chunk counts as."""
+
+Cursor = tuple[int, int, int]
+"""Queue, lane and base of the chunk at which a search continues."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sparse:
+    """Messages found in a part of the log.
+
+    Attributes:
+        looked: How many positions were examined for that.
+        cursor: Where the search was stopped; None: that is all.
+    """
+
+    parts: tuple[Live, ...]
+    looked: int
+    cursor: Cursor | None
+
+
+def search(
+    state: State, base: int, end: int, bytes_max: int, *, after: Cursor | None = None,
+    positions_max: int = SPARSE_POSITIONS_MAX,
+) -> Sparse:  # fmt: skip
+    """Return messages whose packets are between two positions of the log, at most ``bytes_max``.
+
+    Args:
+        after: Where an earlier search was stopped.
+    """
+    found: list[Live] = []
+    left, looked = bytes_max, 0
+    for number, index, block in _chunks(state, after):
+        if left <= 0 or looked >= positions_max:
+            return Sparse(tuple(found), looked, (number, index, block.base if block else 0))
+        looked += EACH
+        if block is None:
+            continue
+        first, stop = _span(block, base, end)
+        if first >= stop:
+            continue
+        looked += stop - first
+        picked = _picked(block, first, stop, base, end)
+        few = _fitting(block, picked, left)
+        if few:
+            lengths = array(LENGTH_TYPE, (block.lengths[i] for i in few))
+            left -= total_of(lengths)
+            extents = tuple(Extent(*piece) for i in few for piece in block.pieces(i, i + 1))
+            found.append(Live(number, index, tuple(block.base + i for i in few), extents, lengths))
+        if len(few) < len(picked):
+            return Sparse(tuple(found), looked, (number, index, block.base))
+    return Sparse(tuple(found), looked, None)
+
+
+def _chunks(state: State, after: Cursor | None) -> Iterator[tuple[int, int, PositionBlock | None]]:
+    """Yield every chunk of every lane, always in the same order; and each queue, with no chunk,
+    before its chunks, because skipping many empty ones is work, too."""
+    start = after or (0, 0, 0)
+    for number in sorted(state.all_queues):
+        if number < start[0] or number == DAMAGED:  # those bytes cannot be rewritten
+            continue
+        if number > start[0]:
+            yield number, 0, None
+        for index, lane in sorted(state.all_queues[number].lanes.items()):
+            if (number, index) < start[:2]:
+                continue
+            for block in lane.blocks():
+                if (number, index, block.base) >= start:
+                    yield number, index, block
+
+
+def _span(block: PositionBlock, base: int, end: int) -> tuple[int, int]:
+    """Return the chunk's places that may be in that part of the log: first, and behind the last."""
+    if block.rising:
+        return bisect_left(block.addresses, base), bisect_left(block.addresses, end)
+    low, high = block.reach()
+    return (0, len(block.addresses)) if low < end and high >= base else (0, 0)
+
+
+def _picked(block: PositionBlock, first: int, stop: int, base: int, end: int) -> list[int]:
+    addresses, states = block.addresses, block.states
+    return [i for i in range(first, stop) if base <= addresses[i] < end and states[i] != REMOVED]
+
+
+def _fitting(block: PositionBlock, picked: list[int], bytes_max: int) -> list[int]:
+    """Return as many of them as fit, at least one."""
+    left, count = bytes_max, 0
+    while count < min(len(picked), PIECE_MESSAGES) and (left > 0 or not count):
+        left -= block.lengths[picked[count]]
+        count += 1
+    return picked[:count]

@@ -14,8 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from onceq.core.decision import Register, Rewrite
-from onceq.core.ending.ending import gave_up
-from onceq.core.ending.portions import ENDED_AT_ONCE, some_at_a_time
+from onceq.core.ending.ending import ENDED_AT_ONCE, gave_up, some_at_a_time
 from onceq.core.inputs.inputs import DirectoryChanged
 from onceq.core.management.paging import Listing, Order
 from onceq.core.names.packet_names import address_of, for_others
@@ -30,7 +29,7 @@ from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queue_tables import ACKS_OWED
 from onceq.core.state.queues import Queue
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.routes import Mode
+from onceq.core.step.connections import Mode
 from onceq.core.step.step import Step
 from onceq.core.transfer.in_doubt import inquire
 from onceq.core.transfer.outgoing_queue import start_if_possible
@@ -41,9 +40,9 @@ from onceq.errors import (
     QueueExists,
     QueueNotFound,
 )
+from onceq.model.addresses import HERE
 from onceq.model.classes import MessageClass
 from onceq.model.directory import Computer, DistributionList, PublicQueue, Snapshot, member_of
-from onceq.model.hosts import HERE
 from onceq.model.identity import guid_text
 from onceq.model.limits import (
     DIRECTORY_LISTS_MAX,

@@ -20,27 +20,31 @@ from itertools import groupby
 from typing import Any, Final
 
 from onceq.core.decision import RunJobs
-from onceq.core.ending.ending import end_range
+from onceq.core.ending import acknowledgments
+from onceq.core.ending.ending import ENDED_AT_ONCE, UNASKED_FOR_ONE, end_range
 from onceq.core.ending.table import Ending
-from onceq.core.inputs.jobs import JobBatch, JobDeed, JobFailed, NextJob
+from onceq.core.inputs.inputs import JobBatch, JobDeed, JobFailed, NextJob
 from onceq.core.names.resolve import find_queue, is_local, local_queue, members
 from onceq.core.receive import entrance
 from onceq.core.receive.entrance import Why, check_taking
-from onceq.core.receive.expiry import expire_at
 from onceq.core.receive.lookup import ordered
-from onceq.core.rights.demands import MONITOR, of_job, sends
+from onceq.core.receive.receive import expire_at, expire_some
 from onceq.core.rights.judge import check_all, may
+from onceq.core.rights.required_rights import MONITOR, of_job, sends
 from onceq.core.send.send import add_puts, prepare
 from onceq.core.state.branch_table import Marks
 from onceq.core.state.job_table import Failed, Job, JobMark, Source
+from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import Queue, place_of
+from onceq.core.state.queue_tables import ACKS_OWED, DOUBTS_KEPT
+from onceq.core.state.queues import AnyQueue, Queue, place_of
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import JobEnded, JobStarted
 from onceq.core.step.audit_entries import AuditEntry, record_act
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.routes import CheckedBatch
+from onceq.core.step.connections import CheckedBatch
 from onceq.core.step.step import Step, refusal
+from onceq.core.transfer import in_doubt, outgoing_queue
 from onceq.errors import (
     AccessDenied,
     InsufficientResources,
@@ -51,15 +55,18 @@ from onceq.errors import (
     StorageReserve,
 )
 from onceq.model.classes import MessageClass
+from onceq.model.identity import read_number
 from onceq.model.jobs import JobAction, JobState
 from onceq.model.limits import JOB_FAILURES_MAX, JOB_TEXT_CHARS_MAX
-from onceq.model.numbers import read_number
+from onceq.model.names import elements_of
 from onceq.model.requests import CancelJob, Look, StartJob
 from onceq.model.rights import Actor, ActorKind
-from onceq.model.sending import elements_of
 from onceq.model.shares import Thing
+from onceq.model.views.looks import JobFailure, JobView
 from onceq.model.views.view import copy_by_name
-from onceq.model.views.work import JobFailure, JobView
+
+# ---- jobs ----------------------------------------------------------------------------------------
+
 
 _PURGED: Final = MessageClass.NACK_QUEUE_PURGED
 _REMOVES: Final = frozenset((JobAction.RETURN, JobAction.MOVE, JobAction.PURGE))
@@ -378,3 +385,49 @@ def _ranges(deeds: Iterable[JobDeed]) -> list[tuple[int, int, int]]:
         else:
             found.append((index, counter, 1))
     return found
+
+
+# ---- mass expiry ---------------------------------------------------------------------------------
+#
+# End expired messages: those of one moment in several steps, if they are many.
+#
+# Receivers and senders are served between the steps; `core/receive/receive.py` ensures that none
+# gets a message that is over (I15).
+#
+# Upholds: I24 (no step is longer the more there is), I26.
+
+
+def expire(step: Step) -> None:
+    """End expired messages, a bounded number; the next step ends the rest."""
+    state, now_s, left = step.state, step.now.wall_s, ENDED_AT_ONCE
+    while left > 0 and (due := state.expiry.due(now_s)) is not None:
+        number, index = due
+        queue, left = state.all_queues.get(number), left - 1
+        if queue is None:
+            continue
+        lane = queue.lanes[index]
+        if lane.next_expiry <= now_s:
+            # Where many reports of ends were requested, each costs as much as a sent message.
+            most = left if index in queue.wanting else left * UNASKED_FOR_ONE
+            ended = _expire_lane(step, queue, index, max(most, 1))
+            left -= ended if index in queue.wanting else ended // UNASKED_FOR_ONE
+        state.expires_by(number, index)
+        if lane.next_expiry > now_s and isinstance(queue, Queue) and queue.waiting:
+            # Receives that were put off until nothing expired is left here.
+            step.touched[number] = None
+    state.next_expiry = state.expiry.next
+
+
+def _expire_lane(step: Step, queue: AnyQueue, index: int, count_max: int) -> int:
+    """End what has expired in one lane; return how many messages have ended."""
+    if isinstance(queue, OutgoingQueue):
+        ended = outgoing_queue.expire(step, queue, index, count_max)
+        if queue.lanes[index].next_expiry > step.now.wall_s:
+            in_doubt.inquire(step, queue)
+        return ended
+    if queue.number == DOUBTS_KEPT:
+        return in_doubt.give_up(step, index, count_max)
+    if queue.number == ACKS_OWED:
+        return acknowledgments.give_up(step, count_max)
+    assert isinstance(queue, Queue)
+    return expire_some(step, queue, index, count_max)

@@ -2,7 +2,7 @@
 
 Sums and ages over all queues need a walk over them, and no request is served while a step lasts. So
 with many queues the walk takes several steps; what comes and goes meanwhile may be in the numbers
-or not. The service adds what only it knows (``service/metrics.py``), and answers.
+or not. The service adds what only it knows (``service/committer.py``), and answers.
 
 Upholds: I24 (no step is longer the more queues there are; a bounded number of rows).
 """
@@ -16,8 +16,7 @@ from operator import attrgetter
 from typing import Final
 
 from onceq.core.decision import Measured
-from onceq.core.management import damage_views
-from onceq.core.management.consumer_views import failing
+from onceq.core.management import damage
 from onceq.core.management.paging import LATER
 from onceq.core.management.queue_views import (
     oldest_s,
@@ -25,6 +24,7 @@ from onceq.core.management.queue_views import (
     quota_used,
     ratio_of,
 )
+from onceq.core.management.work_views import failing
 from onceq.core.names.resolve import computer_of
 from onceq.core.receive.poison import holds_poison
 from onceq.core.state.outgoing_queues import OutgoingQueue
@@ -38,7 +38,7 @@ from onceq.core.state.queue_tables import (
 )
 from onceq.core.state.queues import AnyQueue, Queue
 from onceq.core.step.step import Step
-from onceq.core.transfer.outgoing_states import state_of
+from onceq.core.transfer.outgoing_queue import state_of
 from onceq.errors import InvalidParameter
 from onceq.model.classes import REFUSALS, class_name
 from onceq.model.identity import NO_GUID, guid_text
@@ -158,7 +158,7 @@ def _measure(step: Step, item: Look) -> Iterator[None]:
         if not at % QUEUES_MEASURED_AT_ONCE:
             yield
     for at, entry in enumerate(list(step.state.damages), 1):
-        walk.damaged += damage_views.left(step, entry)
+        walk.damaged += damage.left(step, entry)
         if not at % QUEUES_MEASURED_AT_ONCE:
             yield
     _, walk.failing = yield from failing(step)

@@ -17,7 +17,7 @@ from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queue_tables import queue_key_of, stream_key_of_number
 from onceq.core.state.queues import Queue
 from onceq.core.step.step import Step
-from onceq.core.transfer.outgoing_states import LOCAL_CONNECTION, state_of
+from onceq.core.transfer.outgoing_queue import LOCAL_CONNECTION, state_of
 from onceq.errors import NoInterface, UninitializedObject
 from onceq.model.identity import guid_text
 from onceq.model.names import Kind

@@ -17,7 +17,7 @@ from typing import Final
 
 from onceq.core.management.msmq_names import leads_to
 from onceq.core.management.paging import Listing, Order
-from onceq.core.management.stream_views import people_call
+from onceq.core.management.queue_views import people_call
 from onceq.core.names.resolve import find_queue
 from onceq.core.peers.trust import STAMP_SHIFT, rebind
 from onceq.core.state.peer_bindings import PREFIX, Binding

@@ -6,31 +6,37 @@ Upholds: I24 (a list comes a page at a time), I28 (each actor sees what it may).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import compress
 from typing import Final, TypeVar
 
 from onceq.core import delays
 from onceq.core.management import msmq_names
+from onceq.core.management.msmq_names import format_name_of
 from onceq.core.management.paging import Listing, Order, Place, choice
-from onceq.core.peers import undone_restores
+from onceq.core.names.resolve import find_queue
+from onceq.core.peers import lives
 from onceq.core.peers.duplicate_identity import found_of
-from onceq.core.peers.strangers import unanswered
-from onceq.core.peers.wrong_names import who_answers
+from onceq.core.peers.strangers import unanswered, who_answers
+from onceq.core.peers.trust import STAMP_SHIFT
+from onceq.core.receive.lookup import ordered
 from onceq.core.receive.poison import holds_poison
-from onceq.core.rights.demands import MONITOR, to_see_properties
 from onceq.core.rights.judge import may
-from onceq.core.rights.places import place_of
+from onceq.core.rights.required_rights import MONITOR, place_of, to_see_properties
+from onceq.core.state.client_memory import Reading
 from onceq.core.state.outgoing_queues import Attempt, OutgoingQueue
-from onceq.core.state.position_block import AVAILABLE, KEPT, REMOVED
+from onceq.core.state.peer_table import Progress
+from onceq.core.state.position_block import AVAILABLE, KEPT, LOCKED, REMOVED, PositionBlock
 from onceq.core.state.positions import Positions
 from onceq.core.state.queue_tables import title_of
 from onceq.core.state.queues import AnyQueue, Queue, lookup_id
 from onceq.core.step.step import Step
-from onceq.core.transfer.outgoing_states import LOCAL_CONNECTION, locked, state_of
+from onceq.core.transfer.outgoing_queue import LOCAL_CONNECTION, locked, state_of
 from onceq.model.classes import is_refused_there
 from onceq.model.identity import guid_text
+from onceq.model.marks import NEVER_S
 from onceq.model.queue import QUOTA_UNLIMITED_KB
 from onceq.model.requests import Look
-from onceq.model.time import NEVER_S
+from onceq.model.run import total_of
 from onceq.model.views.queues import (
     QUOTA_WARN,
     REFUSALS_SHOWN_S,
@@ -39,8 +45,15 @@ from onceq.model.views.queues import (
     LateRefusalView,
     OutgoingView,
     QueueView,
+    RangeAsked,
+    RangeView,
+    ReaderView,
+    StreamView,
 )
 from onceq.model.views.view import copy_by_name
+
+# ---- queue views ---------------------------------------------------------------------------------
+
 
 Q = TypeVar("Q", Queue, OutgoingQueue)
 
@@ -160,7 +173,7 @@ def outgoing_view(step: Step, outgoing: OutgoingQueue) -> OutgoingView:
         answered_by=who_answers(step, outgoing),
         stranded_since=outgoing.stranded_s,
         unanswered=unanswered(step, outgoing),
-        put_back=undone_restores.of_outgoing(step, outgoing),
+        put_back=lives.of_outgoing(step, outgoing),
         elsewhere=_elsewhere(outgoing),
         oldest=oldest_waiting_s(outgoing),
     )
@@ -362,3 +375,193 @@ OUTGOING: Final[Listing[OutgoingQueue, OutgoingView]] = Listing(
     _is_there,
 )
 """Outgoing queues."""
+
+
+# ---- range views ---------------------------------------------------------------------------------
+#
+# The contents of a range of positions: how many messages, and where the first locked one is.
+#
+# A queue of ten million messages has a table of states for each 4,096 of them, and each table is
+# counted as a whole. One answer examines a bounded number of tables, no matter how full the queue
+# is; a client that wants more asks again behind the last position (`RangeView.more`). Tables in
+# which nothing is left do not exist, so long empty stretches cost nothing.
+#
+# Upholds: I18 (a hole is no message), I24 (no answer takes longer the more there is).
+
+
+TABLES_AT_ONCE: Final = 256
+"""Tables of states that one answer counts: a million messages, in less than a millisecond..."""
+SIZES_AT_ONCE: Final = 32
+"""... and this number if the sizes of their messages are added up."""
+
+_IS_AVAILABLE: Final = bytes(int(state == AVAILABLE) for state in range(256))
+
+
+class _Count:
+    """The counts until now, and the rest of the budget."""
+
+    def __init__(self, asked: RangeAsked) -> None:
+        self.messages_left = asked.messages or 1 << 62
+        self.bytes_left = asked.bytes
+        self.sized = asked.bytes > 0
+        self.tables_left = SIZES_AT_ONCE if self.sized else TABLES_AT_ONCE
+        self.messages = self.bytes = 0
+        self.full = self.more = False
+        self.locked = 0
+
+    def lane(self, lane: Positions, first: int, stop: int) -> int:
+        """Count a part of a lane; return the counter behind the last counted position."""
+        at = first
+        for block, a, b in lane.tables(first, stop):
+            if not self.messages_left:
+                self.full = True
+                return at
+            if not self.tables_left:
+                self.more = True
+                return at
+            self.tables_left -= 1
+            held = block.states.find(LOCKED, a, b) if lane.locked else -1
+            if held >= 0:
+                self.locked, self.full, b = block.base + held, True, held
+            at = self._table(block, a, b)
+            if self.full:
+                return at
+        return stop
+
+    def _table(self, block: PositionBlock, a: int, b: int) -> int:
+        """Count a part of a table; return the same."""
+        count, end = block.states.count(AVAILABLE, a, b), b
+        if count > self.messages_left:
+            count, end = self.messages_left, _behind(block.states, a, self.messages_left)
+        if self.sized:
+            size = _size(block, a, end)
+            if size > self.bytes_left:
+                return self._fitting(block, a, end)
+            self.bytes_left -= size
+            self.bytes += size
+        self.messages += count
+        self.messages_left -= count
+        if end < b:
+            self.full, self.locked = True, 0
+        return block.base + end
+
+    def _fitting(self, block: PositionBlock, a: int, end: int) -> int:
+        """Count the last table, of which only some messages fit; at least one does."""
+        self.full, self.locked, at = True, 0, a
+        for index in range(a, end):
+            if block.states[index] != AVAILABLE:
+                continue
+            size = block.lengths[index]
+            if size > self.bytes_left and self.messages:
+                break
+            self.bytes_left -= size
+            self.bytes += size
+            self.messages += 1
+            at = index + 1
+        return block.base + at
+
+
+def range_view(step: Step, name: str) -> RangeView:
+    """Return a range in its present state (``RangeAsked`` says which)."""
+    asked = RangeAsked.of(name)
+    queue = find_queue(step, asked.queue)
+    count, to = _Count(asked), asked.to
+    ended: dict[str, int] = {}
+    for index, lane in ordered(queue):
+        base = lookup_id(index, 0)
+        first, stop = max(asked.after + 1 - base, lane.head), min(asked.to + 1 - base, lane.next)
+        if stop > first:
+            end = count.lane(lane, first, stop)
+            if count.full or count.more:
+                to = base + end - 1
+        if (low := max(asked.after + 1 - base, 0)) < (high := min(to + 1 - base, lane.next)):
+            for how, size in step.ended.count(queue.number, index, low, high).items():
+                ended[how] = ended.get(how, 0) + size
+        if count.full or count.more:
+            if count.locked:
+                count.locked += base
+            break
+    return RangeView(to, count.messages, count.bytes, count.locked, count.more, ended)
+
+
+def _size(block: PositionBlock, a: int, b: int) -> int:
+    """Return the bytes of the packets of what is available in a part of a table."""
+    states, lengths = block.states[a:b], block.lengths[a:b]
+    if states.count(AVAILABLE) == b - a:
+        return total_of(lengths)
+    return sum(compress(lengths, states.translate(_IS_AVAILABLE)))
+
+
+def _behind(states: bytearray, a: int, count: int) -> int:
+    """Return the index behind ``count`` available messages from index ``a`` on."""
+    for _ in range(count):
+        a = states.index(AVAILABLE, a) + 1
+    return a
+
+
+# ---- reader views --------------------------------------------------------------------------------
+#
+# Readers as operators see them: which have read a queue, and removed what they had read.
+
+
+Row = tuple[int, str, Reading]
+
+
+def _of(step: Step, item: Look) -> Iterator[Row]:
+    table = step.state.readings
+    numbers = [find_queue(step, item.name).number] if item.name else table.queues()
+    return ((number, *one) for number in numbers for one in list(table.of(number).items()))
+
+
+def _view(step: Step, row: Row) -> ReaderView:
+    number, reader, one = row
+    queue = title_of(step.state.all_queues[number])
+    return copy_by_name(ReaderView, one, queue=queue, reader=reader, since=one.at_s)
+
+
+READERS: Final[Listing[Row, ReaderView]] = Listing(
+    _of,
+    _view,
+    {"queue": Order(lambda step, row: row[:2], (int, str))},
+    there=lambda step, row: row[0] in step.state.all_queues,
+)
+"""The readers of a queue, or of all."""
+
+
+# ---- stream views --------------------------------------------------------------------------------
+#
+# Views of incoming streams. Times are seconds since 1970, 0 meaning never.
+
+
+def people_call(step: Step, progress: Progress) -> str:
+    """Return the queue of a stream as its sender names it, in a form that people can write."""
+    return format_name_of(step, progress).removeprefix("DIRECT=")
+
+
+def stream_view(step: Step, progress: Progress) -> StreamView:
+    """Return the view of one incoming stream."""
+    reset = progress.reset
+    return copy_by_name(
+        StreamView,
+        progress,
+        queue=progress.key,
+        source=guid_text(progress.source),
+        sender=step.name_of(progress.source),
+        number=progress.last,
+        connected=progress.source in step.sessions.of,
+        begun=progress.stream >> STAMP_SHIFT,
+        stale_at=progress.stale_s if progress.stale_stream else 0,
+        reset_at=reset.at_s if reset is not None else 0,
+        reset_reason=reset.reason if reset is not None else "",
+        reset_from=reset.stream if reset is not None else 0,
+        clash=found_of(step, progress.source),
+        name=people_call(step, progress),
+    )
+
+
+STREAMS: Final[Listing[Progress, StreamView]] = Listing(
+    lambda step, item: list(step.state.progress.values()),
+    stream_view,
+    {"name": Order(lambda step, one: (one.key, one.source.hex()), (str, str))},
+)
+"""Incoming streams."""

@@ -10,41 +10,55 @@ Upholds: I28.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from onceq.core.decision import RewriteRights
-from onceq.core.inputs.inputs import OwnerGone
+from onceq.core.decision import Answer, RewriteRights
+from onceq.core.inputs.inputs import OwnerCame, OwnerGone, RightsRead
 from onceq.core.management.paging import Listing, Order
 from onceq.core.names.resolve import read_directory
-from onceq.core.receive.handles import close_handle
-from onceq.core.rights.demands import held, to_see_rights
+from onceq.core.receive.entrance import close_handle
 from onceq.core.rights.judge import check, granted, may
-from onceq.core.rights.places import place_of
+from onceq.core.rights.required_rights import held, place_of, to_see_rights
 from onceq.core.state.queues import Queue
-from onceq.core.state.setups import RightsGiven, RightsTaken
-from onceq.core.step.step import Step
+from onceq.core.state.setups import (
+    RightsGiven,
+    RightsShared,
+    RightsTaken,
+    TokenCreated,
+    TokenRevoked,
+)
+from onceq.core.step.audit_entries import AuditEntry, record_act
+from onceq.core.step.step import Step, Timer, refusal
 from onceq.core.step.step import check as check_share
 from onceq.core.transaction.unit_of_work import owner_gone
-from onceq.errors import OnceqError
+from onceq.errors import AccessDenied, InsufficientResources, InvalidParameter, OnceqError
 from onceq.model.identity import guid_text
+from onceq.model.limits import TOKEN_LOOK_S, TOKENS_MAX
+from onceq.model.marks import FOR_EVER_US, SECOND_US
 from onceq.model.patterns import ActorPattern, QueueName, QueuePattern, queue_name
 from onceq.model.policy import MANAGER
-from onceq.model.requests import ExplainRight, Look, SetRights
+from onceq.model.requests import CreateToken, ExplainRight, Look, RevokeToken, SetRights
 from onceq.model.rights import (
+    NOBODY,
     OWNS,
     Actor,
     ActorKind,
     Grant,
     Right,
+    SharedRights,
     row_of_grant,
     words_of,
 )
-from onceq.model.shared_rights import Regrant
+from onceq.model.shared_rights import Regrant, believed, described, difference, dump_grants
 from onceq.model.shares import Thing
-from onceq.model.views.managers import GrantView, RightView
+from onceq.model.tokens import Token, digest_of, salt_of, text_of
+from onceq.model.views.managers import GrantView, RightView, TokenMade, TokenView
 from onceq.model.views.view import copy_by_name
+
+# ---- rights --------------------------------------------------------------------------------------
 
 
 def gone(step: Step, item: OwnerGone) -> None:
@@ -192,21 +206,21 @@ def _asked(step: Step, item: Look) -> Callable[[Given], bool]:
     return fits
 
 
-def _view(step: Step, given: Given) -> GrantView:
+def _view_grant(step: Step, given: Given) -> GrantView:
     one, origin = given
     rights = tuple(words_of(one.rights))
     who, queues = str(one.who), str(one.pattern)
     return copy_by_name(GrantView, one, who=who, rights=rights, pattern=queues, origin=origin)
 
 
-def _all(step: Step, item: Look) -> list[Given]:
+def _all_grants(step: Step, item: Look) -> list[Given]:
     policy = step.state.policy
     return [(one, "") for one in policy] + [(one, "directory") for one in policy.shared.grants]
 
 
 GRANTS: Final[Listing[Given, GrantView]] = Listing(
-    _all,
-    _view,
+    _all_grants,
+    _view_grant,
     {
         "name": Order(
             lambda step, one: (
@@ -222,3 +236,220 @@ GRANTS: Final[Listing[Given, GrantView]] = Listing(
     _asked,
 )
 """The list of grants."""
+
+
+# ---- shared rights -------------------------------------------------------------------------------
+#
+# A manager follows the rights in its directory, and keeps what it has read.
+#
+# What was read is durable: a directory that is away, or damaged, neither opens nor shuts
+# anything, even over restarts, and the operator is notified. A copy older than what was read
+# before is not followed; otherwise what was taken away since would come back. Without a directory
+# there are none.
+#
+# Upholds: I28.
+
+
+_DIRECTORY = "directory"
+"""The actor in the trail: the trail of the queue manager that was asked to change the directory
+names the one that has changed it."""
+
+
+def read(step: Step, item: RightsRead) -> None:
+    """Apply rights in the directory that were read, or that cannot be read."""
+    known = step.state.policy.shared
+    trouble = item.trouble or _doubt(item.book, known)
+    if trouble and trouble != step.names.rights_trouble:
+        step.act_notice("rights of the directory are not followed", reason=trouble,
+                        goes_on_with=f"what was read before (change {known.number})")  # fmt: skip
+    step.names.rights_trouble = trouble
+    if not trouble and item.book is not None:
+        _follow(step, item.book, known)
+
+
+def _doubt(book: SharedRights | None, known: SharedRights) -> str:
+    """Return why what was read is not followed; "" if it is."""
+    if book is None:
+        return (
+            "they are gone; put their file back from a copy that has the last change, or repeat "
+            "'onceq grant ... --everywhere' here, which writes it again"
+            if known.id
+            else ""
+        )
+    if book.older_than(known):
+        return (
+            f"they are an older copy (change {book.number} after {known.number}), which may have "
+            "what was revoked since; repeat the last 'onceq grant ... --everywhere' here, which "
+            "writes them again as this queue manager knows them"
+        )
+    return ""
+
+
+def _follow(step: Step, book: SharedRights, known: SharedRights) -> None:
+    grants, left = believed(book.grants)
+    for what in left:
+        step.notice("a right in the directory is left out", what, right=what,
+                    reason="it cannot be given to all queue managers at once")  # fmt: skip
+    if (book.id, book.number, grants) == (known.id, known.number, known.grants):
+        return
+    step.setup(RightsShared(book.id, book.number, dump_grants(grants)))
+    given, taken = difference(grants, known.grants), difference(known.grants, grants)
+    if given or taken:
+        record_act(step, _DIRECTORY, "", AuditEntry("follow rights", _change(book, given, taken)))
+    if taken:
+        look_again(step)
+
+
+def _change(book: SharedRights, given: list[Grant], taken: list[Grant]) -> str:
+    """Return what has changed, the most important first, because room for it is limited."""
+    said = [f"change {book.number}" if book.id else "no directory any more"]
+    said += [f"revoked {described(one)}" for one in taken]
+    said += [f"granted {described(one)}" for one in given]
+    return "; ".join(said)
+
+
+# ---- tokens --------------------------------------------------------------------------------------
+#
+# Make and revoke tokens, and end connections whose token is over.
+#
+# A connection with a token loses its identity at the moment when the token is revoked or has
+# expired: no later request is carried out, none of its receives waits any longer, and the
+# connection is ended with the reason. What was open on it ends as when a connection is lost; a
+# transaction whose commit was answered before remains committed.
+#
+# One timer serves all connections: for the token that expires first. Each request is checked when
+# it comes, so a wall clock that was set affects only a connection that waits, and that for
+# TOKEN_LOOK_S.
+#
+# Upholds: I28.
+
+
+def create(step: Step, item: CreateToken) -> None:
+    """Make a token."""
+    tokens, name = step.state.tokens, item.name
+    if tokens.get(name) is not None:
+        raise InvalidParameter(
+            f"there is a token {name!r} already; give the new one another name, or revoke that "
+            "one first, and with it what was granted to it"
+        )
+    if len(tokens) >= TOKENS_MAX:
+        raise InsufficientResources(f"there are {TOKENS_MAX} tokens already: revoke some")
+    if item.given:
+        granted = step.state.policy.given_by
+        by = step.known_by(item.owner)
+        own, more = granted.of(by), len(item.given)
+        full = refusal(step, by, Thing.GRANTS, own, granted.total, more=more)
+        if full:
+            raise InsufficientResources(full)
+    now_s = step.now.wall_s
+    expires_s = now_s + item.age_s if item.age_s else 0
+    grants = [[words_of(one.grant.rights), one.pattern] for one in item.given]
+    salt = salt_of(step.identity.guid, name)
+    digest = digest_of(salt, item.secret)
+    step.setup(TokenCreated(name, salt, digest, now_s, expires_s, grants))
+    made = TokenMade(name, text_of(name, item.secret), expires_s)
+    step.answer(item.owner, item.request, made)
+
+
+def revoke(step: Step, item: RevokeToken) -> None:
+    """Revoke a token."""
+    name = item.name
+    if step.state.tokens.get(name) is None:
+        raise InvalidParameter(
+            f"there is no token {name!r}; 'onceq token list' shows those there are"
+        )
+    step.setup(TokenRevoked(name))
+    holders = [owner for owner, actor in step.actors.items() if _holds(actor, name)]
+    for owner in holders:
+        _send_away(step, owner, f"the token {name!r} was revoked")
+    step.answer(item.owner, item.request, len(holders))
+
+
+Used = tuple[Token, int]
+"""A token, and how many connections came with it."""
+
+
+def _all_tokens(step: Step, item: Look) -> Iterator[Used]:
+    used = Counter(a.name for a in step.actors.values() if a.kind is ActorKind.TOKEN)
+    return ((token, used.get(token.name, 0)) for token in list(step.state.tokens))
+
+
+def _view_token(step: Step, one: Used) -> TokenView:
+    token, used = one
+    over = token.over(step.now.wall_s)
+    return copy_by_name(TokenView, token, expired=over, connections=used)
+
+
+TOKENS: Final[Listing[Used, TokenView]] = Listing(
+    _all_tokens, _view_token, {"name": Order(lambda step, one: (one[0].name,), (str,))}
+)
+"""All tokens, without their secrets."""
+
+
+# ---- connections that came with one ------------------------------------------------------------
+
+
+def came(step: Step, item: OwnerCame) -> None:
+    """Register an application that has connected and identified itself."""
+    actor = item.actor
+    step.known_as(item.owner, actor)
+    if item.where:
+        step.places[item.owner] = item.where
+    if actor.kind is not ActorKind.TOKEN:
+        return
+    token = step.state.tokens.get(actor.name)
+    # After its secret was checked, the token may have been revoked, and made again.
+    if token is None or token.digest != item.proof:
+        _send_away(step, item.owner, f"the token {actor.name!r} was revoked")
+    else:
+        _watch(step, token.expires_s)
+
+
+def check_token(step: Step, owner: int, actor: Actor) -> None:
+    """Raise AccessDenied for a request of an actor whose token is over."""
+    token = step.state.tokens.get(actor.name)
+    if token is None or token.over(step.now.wall_s):
+        text = f"the token {actor.name!r} has expired"
+        _send_away(step, owner, text)
+        raise AccessDenied(f"access denied: {text}")
+
+
+def on_timer(step: Step, nobody: object) -> None:
+    """End connections whose tokens have expired."""
+    if step.now.mono_us < step.tokens_due_us:
+        return  # set for a token that was to expire before others did
+    step.tokens_due_us = FOR_EVER_US
+    now_s, next_s = step.now.wall_s, 0
+    for owner, actor in list(step.actors.items()):
+        token = step.state.tokens.get(actor.name) if actor.kind is ActorKind.TOKEN else None
+        if token is None or not token.expires_s:
+            continue
+        if token.over(now_s):
+            _send_away(step, owner, f"the token {token.name!r} has expired")
+        else:
+            next_s = min(next_s or token.expires_s, token.expires_s)
+    _watch(step, next_s)
+
+
+def _watch(step: Step, expires_s: int) -> None:
+    if not expires_s:
+        return
+    left_us = max(expires_s * SECOND_US - step.now.wall_us, 0)
+    due_us = step.now.mono_us + min(left_us, int(TOKEN_LOOK_S * SECOND_US))
+    if due_us < step.tokens_due_us:
+        step.tokens_due_us = due_us
+        step.timer(due_us, Timer.TOKENS, None)
+
+
+def _holds(actor: Actor, name: str) -> bool:
+    return actor.kind is ActorKind.TOKEN and actor.name == name
+
+
+def _send_away(step: Step, owner: int, text: str) -> None:
+    step.known_as(owner, NOBODY)
+    # Nothing may be handed out any more: it would be lost with the connection.
+    for key in list(step.readers.of.get(owner, ())):
+        step.readers.leave(key)
+        step.answer(*key, AccessDenied(f"access denied: {text}"))
+    # Request 0 is the connection itself.
+    step.act(Answer(owner, 0, AccessDenied(f"access denied: {text}")))

@@ -21,9 +21,8 @@ from onceq.core.step.audit_entries import NO_ENTRY, WHOLE, AuditEntry, note_act,
 from onceq.core.step.step import Step
 from onceq.errors import InvalidParameter, OnceqError
 from onceq.model import requests
-from onceq.model.identity import guid_text
+from onceq.model.identity import guid_text, read_number
 from onceq.model.limits import VIEWS_AT_ONCE
-from onceq.model.numbers import read_number
 from onceq.model.requests import Grip, Request
 from onceq.model.requests.xa import ROWS_ACCEPTED
 from onceq.model.rights import ActorKind, words_of

@@ -6,47 +6,259 @@ Views are plain values; times are seconds since 1970, 0 meaning never.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Final, TypeVar
 
 from onceq.core.management import (
-    branch_views,
-    consumer_views,
-    damage_views,
+    damage,
     directory_rules,
     jobs,
     metrics,
     msmq_names,
-    name_views,
     peer_operations,
     queue_views,
-    range_views,
-    reader_views,
     rights,
-    setting_views,
-    stream_views,
-    tokens,
     trail,
-    waiting_views,
+    work_views,
 )
+from onceq.core.management.directory_rules import find_list, list_view
 from onceq.core.management.paging import LATER, Listing, page
 from onceq.core.management.queue_views import outgoing_view, queue_view
-from onceq.core.names.resolve import find_outgoing, find_queue
-from onceq.core.peers import undone_restores
+from onceq.core.names.resolve import (
+    computer_of,
+    find_outgoing,
+    find_queue,
+    is_local,
+    known_outgoing,
+    local_queue,
+    members,
+    read_directory,
+    waits_elsewhere,
+)
+from onceq.core.peers import lives
 from onceq.core.peers.duplicate_identity import clash_views
 from onceq.core.receive.poison import holds_poison
+from onceq.core.rights.judge import may
+from onceq.core.rights.required_rights import MONITOR, places, to_see_properties
+from onceq.core.state.log_space import Space
 from onceq.core.state.outgoing_queues import OutgoingQueue
-from onceq.core.state.queue_tables import DEAD_LETTER, DEAD_XACT
+from onceq.core.state.queue_tables import DEAD_LETTER, DEAD_XACT, title_of
 from onceq.core.state.queues import Queue
+from onceq.core.step.connections import Mode
 from onceq.core.step.step import Step
-from onceq.errors import InvalidParameter
-from onceq.model.identity import guid_text
+from onceq.core.transfer.connecting import way_of
+from onceq.errors import InvalidParameter, OnceqError
+from onceq.model.addresses import HERE
+from onceq.model.directory import Snapshot
+from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import QUEUES_MEASURED_AT_ONCE, SILENT_S
+from onceq.model.names import FormatName, Kind, may_send, parse_any
 from onceq.model.requests import Look
+from onceq.model.settings import AT_START, Settings
 from onceq.model.views import looks
-from onceq.model.views.managers import StatusView
+from onceq.model.views.managers import NameView, SettingView, StatusView
 from onceq.model.views.queues import QueueView
 from onceq.model.views.view import Page
+
+# ---- setting views -------------------------------------------------------------------------------
+#
+# The settings: their present values, beside their defaults.
+
+
+_DEFAULTS: Final = Settings()
+
+
+def settings(step: Step) -> list[SettingView]:
+    """Return all of them, in the order of ``docs/reference/settings.md``."""
+    return [
+        SettingView(
+            name := field.name,
+            getattr(step.settings, name),
+            getattr(_DEFAULTS, name),
+            at_start=name in AT_START,
+        )
+        for field in fields(step.settings)
+    ]
+
+
+# ---- name views ----------------------------------------------------------------------------------
+#
+# The meaning of a name, with the reason: for `onceq names explain` (finding K13).
+#
+# It uses the rules of a send: `core/names/resolve.py` says which names are of this computer and
+# which outgoing queue a name has, `core/transfer/connecting.py` where that leads. Nothing is
+# made here, and the view says what a send would refuse.
+
+
+_KINDS: Final = {
+    Kind.PUBLIC: "public", Kind.PRIVATE: "private", Kind.DIRECT: "direct",
+    Kind.MACHINE: "machine", Kind.CONNECTOR: "connector", Kind.DL: "list",
+    Kind.MULTICAST: "multicast",
+}  # fmt: skip
+_SYSTEM: Final = "the system looks the name up (DNS), and port 1801 is asked"
+_NOT_SHOWN: Final = "only who may monitor the queue manager is told where that is"
+
+
+def explained(step: Step, item: Look) -> list[NameView]:
+    """Return the view of a name, or of each element; a list's members are one level deeper."""
+    text = item.name
+    snapshot = step.names.directory if step.names.mode is Mode.ONLINE else None
+    if snapshot is not None and snapshot.list_named(text) is not None:
+        text = list_view(find_list(snapshot, text)).format_name
+    return list(_each(step, item.owner, parse_any(text), snapshot))
+
+
+def _each(
+    step: Step, owner: int, names: tuple[FormatName, ...], snapshot: Snapshot | None
+) -> Iterator[NameView]:
+    for name, depth, becomes in (snapshot or Snapshot()).explain(names):
+        found = _meaning(step, owner, name)
+        if found["leads_to"] in ("here", "elsewhere"):
+            try:
+                may_send(name)
+            except OnceqError as error:
+                found["rule"] += f"; {error.text}"
+        # Without a directory, the name is not missing there.
+        if snapshot is None and name.kind in (Kind.PUBLIC, Kind.DL):
+            becomes = ""
+        yield NameView(
+            depth=depth, name=str(name), kind=_KINDS[name.kind], becomes=becomes, **found
+        )
+
+
+def _meaning(step: Step, owner: int, name: FormatName) -> dict[str, str]:
+    """Return the fields of the view, except those that the name itself gives."""
+    if is_local(step, name):
+        return _here(step, owner, name)
+    if name.kind is Kind.DL:
+        return _list(step, name)
+    if name.kind is Kind.MULTICAST:
+        return {"leads_to": "nobody", "rule": "a multicast group; onceq sends to none"}
+    if name.kind is Kind.CONNECTOR:
+        return {"leads_to": "nobody", "rule": "a foreign system; onceq serves none"}
+    try:
+        members(step, (name,))
+    except OnceqError as error:
+        if known_outgoing(step, name) is None:
+            return {"leads_to": "nobody", "rule": error.text}
+    return _elsewhere(step, owner, name)
+
+
+def _here(step: Step, owner: int, name: FormatName) -> dict[str, str]:
+    found: dict[str, str] = {
+        "leads_to": "here", "rule": _why_here(step, name), "manager": step.identity.name,
+        "manager_id": guid_text(step.identity.guid),
+    }  # fmt: skip
+    outgoing = known_outgoing(step, name)
+    if outgoing is not None and waits_elsewhere(step, name):
+        found["outgoing"] = str(outgoing.name)
+        found["rule"] += "; what was sent before it was so arrives first"
+    # Asking for names must not reveal whether there is such a queue.
+    if not may(step, owner, map(to_see_properties, places(step, str(name)))):
+        return {**found, "rule": f"{found['rule']}; which queues there are is not for you to see"}
+    try:
+        return {**found, "queue": title_of(local_queue(step, name))}
+    except OnceqError as error:
+        return {**found, "leads_to": "nobody", "rule": f"{found['rule']}; {error.text}"}
+
+
+def _why_here(step: Step, name: FormatName) -> str:
+    """Return the rule by which a name is one of this computer."""
+    host = name.host.casefold()
+    if name.kind is Kind.PUBLIC:
+        directory = step.names.directory
+        known = directory is not None and name.guid in directory.queues
+        return "the directory says that it is here" if known else "a public queue of this manager"
+    if name.kind is not Kind.DIRECT:
+        return "the GUID is that of this queue manager"
+    if host in HERE:
+        return f"{name.host} is this computer, wherever it is used"
+    if host == step.identity.name.casefold():
+        return f"{name.host} is the name of this queue manager"
+    return f"{name.host} is one of the addresses in onceq.toml"
+
+
+def _list(step: Step, name: FormatName) -> dict[str, str]:
+    try:
+        directory = read_directory(step, str(name))
+    except OnceqError as error:
+        return {"leads_to": "nobody", "rule": error.text}
+    one = directory.lists.get(name.guid)
+    if one is None:
+        return {"leads_to": "nobody", "rule": "the directory has no such list"}
+    return {"leads_to": "list", "queue": one.name, "rule": "a list of the directory"}
+
+
+def _elsewhere(step: Step, owner: int, name: FormatName) -> dict[str, str]:
+    outgoing = known_outgoing(step, name)
+    asked = OutgoingQueue(0, Space(), name) if outgoing is None else outgoing
+    way = way_of(step, asked)
+    if way is None:
+        reason = "nobody says yet on which computer this public queue is"
+        return {"leads_to": "nobody", "rule": reason}
+    protocol, host, guid, url, *_ = way
+    path = ("private$\\" if name.private else "") + name.queue
+    if name.kind is Kind.PRIVATE:
+        path = f"private queue {name.number:08x}"
+    elif name.kind is Kind.PUBLIC and step.names.directory is not None:
+        queue = step.names.directory.queues.get(name.guid)
+        path = queue.name if queue is not None else ""
+    whole = may(step, owner, (MONITOR,))
+    if name.kind is Kind.PRIVATE:
+        guid = name.guid
+    elif guid == NO_GUID and whole:
+        # The manager that has answered under the name until now.
+        guid = step.state.bindings.guid_of(asked.bound_name) or NO_GUID
+    found: dict[str, str] = {
+        "leads_to": "elsewhere", "queue": path, "manager": _called(step, guid, whole=whole) or host,
+        "manager_id": guid_text(guid) if guid != NO_GUID else "",
+        "rule": _why_elsewhere(step, name, outgoing),
+    }  # fmt: skip
+    if not whole:
+        return {**found, "rule": f"{found['rule']}; {_NOT_SHOWN}"}
+    found["outgoing"] = str(outgoing.name if outgoing is not None else name)
+    where, said_by = step.names.book.find(host or guid_text(way[2]))
+    if protocol in ("HTTP", "HTTPS"):
+        where, said_by = step.names.book.peers.get(f"{protocol}://{host}".casefold(), ""), "[peers]"
+        where, said_by = (where, said_by) if where else (url, "the URL")
+    elif not where:
+        where, said_by = (f"{host}:1801", _SYSTEM) if host else ("", "nobody says where it is")
+    found |= {"address": where, "address_by": said_by}
+    peer = step.sessions.peers.get(outgoing.session) if outgoing is not None else None
+    if peer is not None:
+        found |= {"session": peer.address, "manager_id": guid_text(peer.peer)}
+    return found
+
+
+def _called(step: Step, guid: bytes, *, whole: bool) -> str:
+    directory = step.names.directory
+    known = directory.computer_of(guid) if directory is not None and guid != NO_GUID else None
+    if known is not None:
+        return known.name
+    return step.sessions.computer_names.get(guid, "") if whole else ""
+
+
+def _why_elsewhere(step: Step, name: FormatName, outgoing: OutgoingQueue | None) -> str:
+    via = step.names.routes_to.get(name.guid) if name.kind is Kind.PRIVATE else None
+    if via is not None:
+        why = f"[routes] in onceq.toml: {via} passes its messages on"
+    elif name.kind is Kind.PRIVATE:
+        why = "the GUID is that of another queue manager"
+    elif name.kind is Kind.PUBLIC:
+        computer = computer_of(step, name)
+        why = (
+            f"the directory says that it is on {computer.name}" if computer is not None
+            else "a direct name of the queue, or the manager that has answered for it, is known"
+        )  # fmt: skip
+    else:
+        why = f"{name.host} is neither the name of this queue manager nor one of its addresses"
+    if outgoing is not None and outgoing.name.key() != name.key():
+        why += f"; it means the same queue as {outgoing.name}, and shares its outgoing queue"
+    return why
+
+
+# ---- views ---------------------------------------------------------------------------------------
+
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -81,10 +293,10 @@ def _counted(step: Step, item: Look) -> Iterator[None]:
             queues, messages = queues + 1, messages + len(queue)
         if not at % QUEUES_MEASURED_AT_ONCE:
             yield
-    failing, failing_all = yield from consumer_views.failing(step)
+    failing, failing_all = yield from work_views.failing(step)
     damaged = 0
     for at, entry in enumerate(list(step.state.damages), 1):
-        damaged += damage_views.left(step, entry)
+        damaged += damage.left(step, entry)
         if not at % QUEUES_MEASURED_AT_ONCE:
             yield
     state = step.state
@@ -108,7 +320,7 @@ def _counted(step: Step, item: Look) -> Iterator[None]:
         offline_since=state.offline_s,
         damaged_messages=damaged,
         restored=state.restored,
-        undone=undone_restores.views(step),
+        undone=lives.views(step),
         disbelieved=dict(step.sessions.disbelieved),
         life=guid_text(state.lives.id),
         clashes=clash_views(step),
@@ -130,7 +342,7 @@ def _counted(step: Step, item: Look) -> Iterator[None]:
 
 def _queue(step: Step, name: str) -> QueueView:
     queue = find_queue(step, name)
-    return replace(queue_view(step, queue), put_back=undone_restores.of_queue(step, queue))
+    return replace(queue_view(step, queue), put_back=lives.of_queue(step, queue))
 
 
 def _named(look: looks.Look[T], show: Callable[[Step, str], T]) -> tuple[str, Shown]:
@@ -159,34 +371,34 @@ _SHOWN: Final[Mapping[str, Shown]] = dict(
         _paged(looks.QUEUES, queue_views.QUEUES),
         _named(looks.QUEUE, _queue),
         _paged(looks.OUTGOING, queue_views.OUTGOING),
-        _named(looks.RANGE, range_views.range_view),
-        _paged(looks.READERS, reader_views.READERS),
-        (looks.CONSUMERS.what, consumer_views.consumers),
+        _named(looks.RANGE, queue_views.range_view),
+        _paged(looks.READERS, queue_views.READERS),
+        (looks.CONSUMERS.what, work_views.consumers),
         _named(looks.OUTGOING_QUEUE, lambda s, name: outgoing_view(s, find_outgoing(s, name))),
-        _paged(looks.STREAMS, stream_views.STREAMS),
+        _paged(looks.STREAMS, queue_views.STREAMS),
         _paged(looks.PEERS, peer_operations.PEERS),
         _named(looks.EOD_SEND, msmq_names.send_info),
         _named(looks.EOD_RECEIVE, msmq_names.receive_info),
         _paged(looks.LISTS, directory_rules.LISTS),
         _named(looks.LIST, directory_rules.one_list),
         (looks.COPIES.what, directory_rules.copies),
-        (looks.EXPLAIN_NAME.what, name_views.explained),
+        (looks.EXPLAIN_NAME.what, explained),
         _named(looks.MANAGEMENT, msmq_names.properties),
-        _own(looks.BRANCHES, branch_views.branches),
-        _own(looks.DECISIONS, branch_views.decisions),
-        _paged(looks.DAMAGES, damage_views.DAMAGES),
+        _own(looks.BRANCHES, work_views.branches),
+        _own(looks.DECISIONS, work_views.decisions),
+        _paged(looks.DAMAGES, damage.DAMAGES),
         _whole(looks.SCRUB, lambda step: step.scrub),
-        _paged(looks.GROUPS, branch_views.GROUPS),
-        _paged(looks.TRANSACTIONS, branch_views.TRANSACTIONS),
+        _paged(looks.GROUPS, work_views.GROUPS),
+        _paged(looks.TRANSACTIONS, work_views.TRANSACTIONS),
         _paged(looks.RIGHTS, rights.GRANTS),
         _named(looks.TRAIL, trail.acts),
         _whole(looks.TRAIL_END, trail.end),
-        _paged(looks.TOKENS, tokens.TOKENS),
+        _paged(looks.TOKENS, rights.TOKENS),
         _own(looks.JOBS, jobs.listed),
         (looks.JOB.what, jobs.shown),
         (looks.METRICS.what, metrics.measure),
-        _whole(looks.SETTINGS, setting_views.settings),
-        (looks.WAITING.what, waiting_views.waiting),
+        _whole(looks.SETTINGS, settings),
+        (looks.WAITING.what, work_views.waiting),
     )
 )
 """How each look is answered (``model/views/looks.py``)."""

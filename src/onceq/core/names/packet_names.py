@@ -14,10 +14,10 @@ from onceq.core.names.resolve import computer_of, destinations
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.queue_tables import ORDER_QUEUE_NUMBER, queue_key_of, stream_key_of_number
 from onceq.core.state.queues import AnyQueue, Queue
-from onceq.core.step.routes import Target
+from onceq.core.step.connections import Target
 from onceq.core.step.step import Step
 from onceq.errors import IllegalFormatName, UnsupportedFormatName
-from onceq.model.hosts import is_one_of
+from onceq.model.addresses import is_one_of
 from onceq.model.identity import NO_GUID
 from onceq.model.limits import ANSWER_QUEUES_MAX
 from onceq.model.message import Properties
@@ -49,7 +49,7 @@ def address_of(step: Step, target: Target) -> tuple[Address, bytes]:
 
 def address_of_name(name: FormatName) -> Address:
     """Return the queue of another manager as all packets name it: messages, and questions about
-    their streams (``core/transfer/stranded.py``). Its key there is made of this."""
+    their streams (``core/transfer/abandoned_streams.py``). Its key there is made of this."""
     if name.kind is Kind.DIRECT:
         return Address(DIRECT, direct=name.direct)
     if name.kind is Kind.PUBLIC:

@@ -15,7 +15,7 @@ from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.queue_tables import DEAD_LETTER, DEAD_XACT, JOURNAL
 from onceq.core.state.queues import Queue
 from onceq.core.state.setups import AliasJoined, MakerKnown, OutgoingOpened, OutgoingWanted
-from onceq.core.step.routes import Mode, Target
+from onceq.core.step.connections import Mode, Target
 from onceq.core.step.step import Step, refusal
 from onceq.errors import (
     InsufficientResources,
@@ -23,25 +23,29 @@ from onceq.errors import (
     QueueNotFound,
     UnsupportedFormatName,
     UnsupportedOperation,
+    WrongQueueKind,
 )
+from onceq.errors.cases import not_transactional
+from onceq.model.addresses import means_itself
 from onceq.model.directory import Computer, Snapshot
-from onceq.model.hosts import means_itself
 from onceq.model.identity import NO_GUID
-from onceq.model.limits import (
-    OUTGOING_NAMES_MAX,
-    STRANGER_QUEUES_MAX,
-)
+from onceq.model.limits import OUTGOING_NAMES_MAX, STRANGER_QUEUES_MAX
 from onceq.model.names import (
     FormatName,
     Kind,
     Suffix,
+    check_send,
+    elements_of,
+    in_order,
     may_receive,
     parse_any,
     parse_format_name,
     queue_key,
 )
-from onceq.model.sending import check_send, elements_of, in_order
 from onceq.model.shares import Thing
+
+# ---- resolve -------------------------------------------------------------------------------------
+
 
 TARGETS_MAX = 4_096
 
@@ -191,7 +195,8 @@ def outgoing_for(
         by: Its owner, if it is opened now (``Step.known_by``, ``shares.answered``).
         stranger: Only a stranger wants it: there are fewer of those, and they are forgotten sooner.
         answer: Only an answer wants it, for which another manager has asked.
-        homes: Where one that is opened for answers may be connected to (``core/peers/homes.py``);
+        homes: Where one that is opened for answers may be connected to
+            (``core/peers/answer_addresses.py``);
             empty: not specified. None: anywhere.
 
     Raises:
@@ -381,3 +386,43 @@ def find_queue(step: Step, text: str) -> Queue:
     if not isinstance(queue, Queue):
         raise QueueNotFound(f"{text} is an outgoing queue; see 'outgoing show'")
     return queue
+
+
+# ---- queue kinds ---------------------------------------------------------------------------------
+#
+# Which queues of this manager take transactional messages, and which take all others (Q-4).
+#
+# Upholds: I2 (a send is refused as a whole, and not thrown away).
+
+
+def wrong_kind(targets: tuple[Target, ...], *, transactional: bool) -> WrongQueueKind:
+    """Return why the queues of this manager among some destinations cannot be sent to, if one does
+    not take such messages. Those of other managers are unknown."""
+    kinds: dict[bool, str] = {}
+    for target in targets:
+        if isinstance(target.queue, Queue):
+            kinds.setdefault(target.queue.properties.transactional, target.queue.title)
+    if len(kinds) == 2:
+        return WrongQueueKind(
+            f"{kinds[True]} takes only messages that are sent in transactions, and {kinds[False]} "
+            "only others, so one send cannot reach both; send to them apart"
+        )
+    if transactional:
+        return not_transactional(kinds[False])
+    return WrongQueueKind(
+        f"{kinds[True]} is transactional, and takes only what is sent in a transaction; leave "
+        "transactional=False out"
+    )
+
+
+def kind_of(targets: tuple[Target, ...]) -> bool | None:
+    """Return whether the queues of this manager among some destinations are transactional; None:
+    there are none.
+
+    Raises:
+        WrongQueueKind: Some are, and others are not.
+    """
+    kinds = {t.queue.properties.transactional for t in targets if isinstance(t.queue, Queue)}
+    if len(kinds) == 2:
+        raise wrong_kind(targets, transactional=True)
+    return kinds.pop() if kinds else None

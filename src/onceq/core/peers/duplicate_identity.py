@@ -22,14 +22,14 @@ from typing import Final
 
 from onceq.core.decision import Ready
 from onceq.core.inputs.inputs import SessionOpened
-from onceq.core.peers import undone_restores
+from onceq.core.peers import lives as undone_restores
 from onceq.core.peers.lives import rise_above
 from onceq.core.peers.strangers import known
 from onceq.core.peers.trust import HEARSAY, disbelieve, sent_elsewhere, serves
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer, Progress
 from onceq.core.state.setups import MayHaveLeftElsewhere
-from onceq.core.step.sessions import Clash, Met
+from onceq.core.step.connections import Clash, Met
 from onceq.core.step.step import Step
 from onceq.model.identity import guid_text
 from onceq.model.limits import (
@@ -39,9 +39,8 @@ from onceq.model.limits import (
     STREAM_AHEAD_S_MAX,
 )
 from onceq.model.views.managers import ClashView
-from onceq.packet.acks import FinalAck, OrderAck
+from onceq.packet.acks import FinalAck, OrderAck, TwoLives, two_lives
 from onceq.packet.arrived import ArrivedRun
-from onceq.packet.settle import TwoLives, two_lives
 
 NUMBERS: Final = "a sequence number came again with another message"
 LIVES: Final = "two processes with this identity are at work, or an old one was put back"

@@ -6,8 +6,8 @@ the queue alone (Q-41), whether a transaction may take from it (RCV-11), and whe
 paused it. Then ``take`` locks it for a transaction, or removes it permanently.
 
 Two checks are made elsewhere, for all alike. Rights are judged for every request before its rule
-sees it, and for a job batch by batch (``core/rights/demands.py``). And callers find only places
-where no transaction holds a message.
+sees it, and for a job batch by batch (``core/rights/required_rights.py``). And callers find only
+places where no transaction holds a message.
 
 A pause stops requests that process messages, not those that name one: operators maintain a queue
 meanwhile, and a reader removes what it has written elsewhere. Subqueues, journals and the queues of
@@ -20,20 +20,261 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
+from typing import Final
 
 from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
-from onceq.core.receive.handles import check_receive, check_sharing
-from onceq.core.receive.lookup import Place
-from onceq.core.state.queues import AnyQueue, Queue
+from onceq.core.names.resolve import destinations, find_queue, find_source, kind_of, one_name
+from onceq.core.receive.lookup import Place, ensure
+from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.state.queues import AnyQueue, Handle, Queue
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
+from onceq.core.step.step import check as check_share
 from onceq.core.step.units import HeldRange, Transaction
-from onceq.errors import InsufficientResources, ReceiveTimeout, TransactionUsage
+from onceq.errors import (
+    InsufficientResources,
+    InvalidHandle,
+    OperationCancelled,
+    QueueDeleted,
+    ReceiveTimeout,
+    SharingViolation,
+    TransactionUsage,
+    UnsupportedAccessMode,
+)
 from onceq.model.classes import MessageClass
 from onceq.model.limits import TRANSACTION_MESSAGES_MAX
-from onceq.model.requests import Receive, Seek
+from onceq.model.names import check_send, may_receive, parse_any
+from onceq.model.requests import Access, CloseQueue, OpenQueue, Receive, RenewHold, Seek, Share
+from onceq.model.results import Opened
+from onceq.model.shares import Thing
+
+# ---- handles -------------------------------------------------------------------------------------
+#
+# Open queues: what a name may be opened for, and which handles exclude each other (Q-41).
+
+
+_CLOSED: Final = "the queue is not open, or was closed"
+
+
+def open_queue(step: Step, item: OpenQueue) -> None:
+    """Check that a queue may be opened in this way, and hold it."""
+    by = step.known_by(item.owner)
+    check_share(step, by, Thing.HANDLES, step.readers.handles_by)
+    if item.access is Access.SEND:
+        handle, result = _open_to_send(step, item)
+    else:
+        handle, result = _open_to_receive(step, item)
+    handle.by = by
+    step.readers.opened(handle)
+    step.answer(item.owner, item.request, result)
+
+
+def _open_to_send(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
+    if item.share is not Share.DENY_NONE:
+        raise UnsupportedAccessMode("a queue opened for sending cannot deny others to receive")
+    elements = parse_any(item.name)
+    if len(elements) == 1 and elements[0].subqueue:
+        raise UnsupportedAccessMode(
+            f"{item.name}: a subqueue is opened for receive, peek or move; messages enter it only "
+            "by a move (Q-31)"
+        )
+    for element in elements:
+        check_send(element, transactional=False)
+    targets = destinations(step, item.name, transactional=False, by=step.known_by(item.owner))
+    number = targets[0].queue.number if len(targets) == 1 else 0
+    handle = Handle(item.owner, number, item.access, item.share, said=targets[0].said)
+    local = all(isinstance(target.queue, Queue) for target in targets)
+    places = tuple(target.queue.number for target in targets)
+    return handle, Opened(step.readers.next_handle, local, kind_of(targets), places=places)
+
+
+def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
+    (element,) = one_name(item.name)
+    may_receive(element)
+    if item.access is Access.MOVE and item.share is not Share.DENY_NONE:
+        raise UnsupportedAccessMode("a queue opened for move cannot deny others to receive")
+    sub = ensure(step, item.name, item.owner)
+    queue = find_source(step, item.name) if sub is None else sub
+    if isinstance(queue, OutgoingQueue):
+        if item.access is not Access.PEEK:
+            raise UnsupportedAccessMode("an outgoing queue can only be opened for peek")
+        handle = Handle(item.owner, queue.number, item.access, item.share)
+        return handle, Opened(step.readers.next_handle, False, None)
+    end_overdue(step, queue)
+    _check_sharing(step, queue, item.access, item.share)
+    handle = Handle(
+        item.owner, queue.number, item.access, item.share, who=item.note, since_s=step.now.wall_s
+    )
+    queue.handles[step.readers.next_handle] = handle
+    turn = 0
+    if item.share is Share.DENY_RECEIVE:
+        queue.denying[step.readers.next_handle] = handle
+        turn = queue.turns = queue.turns + 1
+    return handle, Opened(step.readers.next_handle, True, queue.properties.transactional, turn)
+
+
+def _check_sharing(step: Step, queue: Queue, access: Access, share: Share) -> None:
+    """Apply the table of Q-41 to the handle that comes later."""
+    # A handle that denies nothing is excluded only by those that do.
+    for held in (queue.handles if share is Share.DENY_RECEIVE else queue.denying).values():
+        if held.access in (Access.SEND, Access.MOVE):
+            continue
+        excluded = held.share is Share.DENY_RECEIVE and (
+            access is Access.RECEIVE
+            or (share is Share.DENY_RECEIVE and held.access is Access.RECEIVE)
+        )
+        excludes = held.access is Access.RECEIVE and share is Share.DENY_RECEIVE
+        if excluded or excludes:
+            if excluded:
+                raise _denied(step, queue, held)
+            raise SharingViolation(
+                f"queue {queue.properties.name} is open for receiving elsewhere"
+                f"{_holder(step, held)}"
+            )
+
+
+def _denied(step: Step, queue: Queue, held: Handle) -> SharingViolation:
+    """Return the error that a queue is held alone; only callers with a right there get it."""
+    return SharingViolation(
+        f"queue {queue.properties.name} is open elsewhere, which denies receiving"
+        f"{_holder(step, held)}"
+    )
+
+
+def _holder(step: Step, held: Handle) -> str:
+    """Return the holder as the queue manager knows it, and the note that it gave."""
+    actor = step.actors.get(held.owner)
+    names = [str(actor)] if actor is not None else []
+    names += [held.who] if held.who else []
+    clock = f"{held.since_s // 3600 % 24:02}:{held.since_s // 60 % 60:02}:{held.since_s % 60:02}"
+    who = ", ".join(names) or "the process that runs the queue manager"
+    return f" (held by {who} since {clock} UTC)"
+
+
+def check_receive(step: Step, queue: Queue, item: Receive) -> None:
+    """Check that other owners' handles allow this receive."""
+    if item.handle:
+        held = step.readers.handles.get(item.handle)
+        if held is None or held.owner != item.owner or held.queue != queue.number:
+            raise InvalidHandle(_CLOSED)
+        if item.peek and held.access not in (Access.RECEIVE, Access.PEEK):
+            raise InvalidHandle("the queue is not open for receive or peek")
+        if not item.peek and held.access is not Access.RECEIVE:
+            raise InvalidHandle("the queue is not open for receiving")
+        return
+    if not item.peek and queue.denying:
+        end_overdue(step, queue)
+        for held in queue.denying.values():
+            raise _denied(step, queue, held)
+
+
+def check_alive(step: Step, item: Receive) -> None:
+    """Refuse a handle to a deleted queue, which can only be closed (Q-37)."""
+    held = step.readers.handles.get(item.handle)
+    if held is not None and held.owner == item.owner and held.deleted:
+        raise QueueDeleted(f"{item.queue} was deleted; close it, and open it again if it is there")
+
+
+def close_queue(step: Step, item: CloseQueue) -> None:
+    """Close a handle."""
+    handle_of(step, item.owner, item.handle)
+    close_handle(step, item.handle)
+    step.answer(item.owner, item.request, None)
+
+
+def handle_of(step: Step, owner: int, number: int) -> Handle:
+    """Return a handle of an owner; raises InvalidHandle if it has none of that number now."""
+    held = step.readers.handles.get(number)
+    if held is None or held.owner != owner:
+        raise InvalidHandle(_CLOSED)
+    return held
+
+
+def renew(step: Step, item: RenewHold) -> None:
+    """Extend the hold of an owner that is still there."""
+    held = handle_of(step, item.owner, item.handle)
+    if held.share is not Share.DENY_RECEIVE:
+        raise UnsupportedAccessMode("a handle that keeps nobody from receiving has no lease")
+    held.until_us = step.now.mono_us + item.lease_ms * 1_000 if item.lease_ms else 0
+    step.answer(item.owner, item.request, None)
+
+
+def end_overdue(step: Step, queue: Queue) -> None:
+    """End a hold that its owner has not renewed in time, when another one wants the queue.
+
+    It ends only when it is in the way: a slow owner whose queue no other one wants continues with
+    it.
+    """
+    now_us = step.now.mono_us
+    for number, held in list(queue.denying.items()):
+        if held.until_us and held.until_us <= now_us:
+            close_handle(step, number)
+            step.notice(
+                "a hold was not renewed, and ended", queue.properties.name,
+                queue=queue.properties.name, holder=held.who, since=held.since_s,
+            )  # fmt: skip
+
+
+def release(step: Step, name: str) -> int:
+    """End all holds of a queue, which their owners learn at their next receive; return how many
+    there were. Raises QueueNotFound."""
+    queue = find_queue(step, name)
+    held = list(queue.denying.items())
+    for number, handle in held:
+        step.act_notice(
+            "a hold was ended by an operator", queue=queue.properties.name,
+            holder=_holder(step, handle).strip(" ()"),
+        )  # fmt: skip
+        close_handle(step, number)
+    return len(held)
+
+
+def check_sharing(step: Step, queue: Queue, owner: int) -> None:
+    """Check that an owner may take messages without a handle: no other owner denies it."""
+    if queue.denying:
+        end_overdue(step, queue)
+    for held in queue.denying.values():
+        if held.owner != owner:
+            raise _denied(step, queue, held)
+
+
+def close_handle(step: Step, number: int) -> None:
+    """Close a handle, and end receives that wait through it (RCV-4)."""
+    handle = step.readers.closed(number)
+    queue = step.state.all_queues.get(handle.queue)
+    if isinstance(queue, Queue):
+        queue.handles.pop(number, None)
+        queue.denying.pop(number, None)
+        if queue.parent is not None:
+            step.emptied[queue.number] = None
+    for key in list(step.readers.through.get(number, ())):
+        step.answer(*key, OperationCancelled("the queue was closed while the receive waited"))
+        step.readers.leave(key)
+
+
+def forget_reader(step: Step, owner: int) -> None:
+    """End the waits of a lost client, and close its handles."""
+    waits = list(step.readers.of.get(owner, ()))
+    for key in waits:
+        step.readers.leave(key)
+    if waits:
+        step.emptied.update(dict.fromkeys(step.state.subqueues))
+    for number in list(step.readers.handles_of.get(owner, ())):
+        close_handle(step, number)
+
+
+def end_waits(step: Step, queue: Queue) -> None:
+    """End receives that wait at a deleted queue, and mark its handles (Q-37)."""
+    for handle in queue.handles.values():
+        handle.deleted = True
+    for key, receive in list(queue.waiting.items()):
+        step.readers.leave(key)
+        step.answer(*key, QueueDeleted(f"{receive.queue} was deleted meanwhile"))
+
+
+# ---- entrance ------------------------------------------------------------------------------------
 
 
 class Why(Enum):

@@ -21,11 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from onceq.core.ending.ending import end_range
-from onceq.core.ending.portions import ENDED_AT_ONCE
+from onceq.core.ending.ending import ENDED_AT_ONCE, end_range
 from onceq.core.ending.table import Ending
-from onceq.core.receive.lookup import Place
-from onceq.core.receive.subqueues import of
+from onceq.core.receive.lookup import Place, of
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.positions import Positions
 from onceq.core.state.queues import Queue
@@ -35,8 +33,8 @@ from onceq.core.step.step import Step, Timer
 from onceq.errors import InsufficientResources
 from onceq.model.classes import MessageClass
 from onceq.model.letters import POISON
+from onceq.model.marks import NEVER_S
 from onceq.model.queue import POISON_DEAD_LETTER, POISON_MOVE, POISON_REJECT
-from onceq.model.time import NEVER_S
 
 RETRY = "retry"
 """Subqueue in which messages wait for their next attempts."""

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from onceq.core.names.resolve import find_queue, find_source
 from onceq.core.receive import entrance
-from onceq.core.receive.entrance import Why, check_taking
-from onceq.core.receive.handles import handle_of
+from onceq.core.receive.entrance import Why, check_taking, handle_of
 from onceq.core.receive.receive import range_places
 from onceq.core.state.branch_table import Marks
 from onceq.core.state.client_memory import Read

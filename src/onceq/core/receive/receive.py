@@ -18,25 +18,27 @@ from heapq import heapify
 from itertools import islice
 from typing import Final
 
+from onceq.core.ending.ending import ENDED_AT_ONCE, end_range, share_of
+from onceq.core.ending.table import Ending
 from onceq.core.names.resolve import find_source, is_local, one_name
-from onceq.core.receive import cursors, subqueues
+from onceq.core.receive import cursors, lookup, poison
 from onceq.core.receive.entrance import (
     Why,
+    check_alive,
     check_receive_from,
     check_taking,
     nothing,
     paused,
     take,
 )
-from onceq.core.receive.expiry import expire, expire_at
-from onceq.core.receive.handing_out import handed
-from onceq.core.receive.handles import check_alive
-from onceq.core.receive.lookup import Place, ordered, visible, with_shown
+from onceq.core.receive.lookup import Place, handed, ordered, visible, with_shown
 from onceq.core.receive.lookup import find as find_place
 from onceq.core.receive.poison import alone
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, REMOVED
 from onceq.core.state.queues import AnyQueue, Queue, lookup_id, place_of
+from onceq.core.state.records import Op, RangeChange
+from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
 from onceq.core.step.step import check as check_share
 from onceq.errors import (
@@ -49,14 +51,77 @@ from onceq.errors import (
     TransactionUsage,
     UnsupportedFormatName,
 )
-from onceq.model.limits import (
-    RECEIVE_BYTES_MAX,
-    RECEIVE_MESSAGES_MAX,
-)
+from onceq.model.classes import MessageClass
+from onceq.model.limits import RECEIVE_BYTES_MAX, RECEIVE_MESSAGES_MAX
+from onceq.model.marks import FOR_EVER_US
 from onceq.model.requests import CancelReceive, Pick, Receive, Remove, Seek
 from onceq.model.run import Extent
 from onceq.model.shares import Thing
-from onceq.model.time import FOR_EVER_US
+
+# ---- expiry --------------------------------------------------------------------------------------
+#
+# End messages in their queue that were not received in time.
+#
+# Those of one moment may be millions, and end in portions (`core/management/jobs.py`).
+# Until the last of them has ended, nothing is handed out of their queue: the message at its head
+# may be over. A receive that comes meanwhile is put off, and is answered, with a message or with
+# none, as soon as they are gone.
+#
+# Upholds: I15 (nothing is handed out after its time), I24 (no step is longer the more has
+# expired).
+
+
+def expire(step: Step, queue: Queue) -> bool:
+    """End what was not received in time (TTBR), before a receive from the queue: as much as one
+    step may; locked messages wait for their outcome.
+
+    Returns:
+        Whether no expired message is left.
+    """
+    left = ENDED_AT_ONCE
+    for index, lane in list(queue.lanes.items()):
+        if lane.next_expiry <= step.now.wall_s:
+            share = share_of(queue, index)
+            left -= expire_some(step, queue, index, max(left, 1) * share) // share
+            if lane.next_expiry <= step.now.wall_s:
+                return False
+    return True
+
+
+def expire_at(step: Step, queue: Queue, index: int, counter: int) -> None:
+    """End one message if it was not received in time."""
+    lane = queue.lanes.get(index)
+    if (
+        lane is not None and lane.next_expiry <= step.now.wall_s
+        and lane.state(counter) == AVAILABLE and lane.expires(counter) <= step.now.wall_s
+    ):  # fmt: skip
+        build = ChangeBuilder(step)
+        _end(build, queue, index, counter, 1)
+        step.record(build.change)
+
+
+def expire_some(step: Step, queue: Queue, index: int, count_max: int) -> int:
+    """End at most ``count_max`` messages of a lane that were not received in time; return how many
+    these are."""
+    build, total = ChangeBuilder(step), 0
+    if queue.sub:
+        count_max = min(count_max, ENDED_AT_ONCE)  # They may be set aside, one by one.
+    for first, count in queue.lanes[index].expired(step.now.wall_s, (AVAILABLE,), count_max):
+        _end(build, queue, index, first, count)
+        total += count
+    step.record(build.change)
+    return total
+
+
+def _end(build: ChangeBuilder, queue: Queue, index: int, first: int, count: int) -> None:
+    if queue.sub and poison.set_aside(build, queue, index, first, count):
+        return
+    move = RangeChange(Op.END, queue.number, index, first, count, MessageClass.NACK_RECEIVE_TIMEOUT)
+    end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_RECEIVE_TIMEOUT)
+
+
+# ---- receive -------------------------------------------------------------------------------------
+
 
 PUT_OFF_US: Final = 1_000
 """How often a receive that was put off is tried again."""
@@ -86,7 +151,7 @@ def receive(step: Step, item: Receive) -> None:
     assert isinstance(queue, Queue)
     if queue.number not in step.state.all_queues:
         # A subqueue that ``_absent`` made up: now that a receive waits at it, it must exist.
-        made = subqueues.ensure(step, item.queue, item.owner)
+        made = lookup.ensure(step, item.queue, item.owner)
         assert made is not None, "only a subqueue can be missing"
         queue = made
     step.readers.wait(queue, item, step.known_by(item.owner))
@@ -144,7 +209,7 @@ def _absent(step: Step, item: Receive, error: QueueNotFound) -> Queue:
     if not name.subqueue:
         raise error
     # A subqueue that does not exist is empty (Q-30); it is made if a receive waits at it.
-    parent = subqueues.parent_of(step, name)
+    parent = lookup.parent_of(step, name)
     return Queue(0, step.state.space, parent.properties, parent=parent, sub=name.subqueue)
 
 

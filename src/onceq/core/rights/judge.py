@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from onceq.core.rights.demands import NAMED, Demand, demands, whose
+from onceq.core.rights.required_rights import NAMED, Demand, demands, whose
 from onceq.core.state.peer_table import Peer
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction

@@ -8,7 +8,8 @@ from __future__ import annotations
 from operator import add
 from typing import Final
 
-from onceq.core.send.quota import computer_full
+from onceq.core.state.queues import Queue
+from onceq.core.step.connections import Target
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.errors import (
@@ -24,16 +25,69 @@ from onceq.model.limits import (
     LABEL_CHARS_MAX,
     OPEN_SEND_BYTES_MAX,
     PACKET_BYTES_MAX,
+    STREAM_NUMBERS_MAX,
     TRANSACTION_BYTES_MAX,
     TRANSACTION_MESSAGES_MAX,
 )
+from onceq.model.marks import NEVER_S
 from onceq.model.message import CORRELATION_BYTES, OWN, PLAIN, Properties
+from onceq.model.queue import QUOTA_UNLIMITED_KB
 from onceq.model.requests import SendItem
 from onceq.model.run import largest_of, total_of
-from onceq.model.time import NEVER_S
+from onceq.packet.encode import Template
 from onceq.packet.layout import PROPERTIES_HEADER
 from onceq.packet.own import check_own
-from onceq.packet.templates import Template
+
+# ---- quota ---------------------------------------------------------------------------------------
+#
+# Quotas: a queue's refuses permanently, the whole manager's for now (Q-19).
+#
+# Messages of open transactions count, received and sent ones (Q-21): a send that was accepted as
+# within the quota stays so until its commit.
+
+
+def check_quota(step: Step, target: Target, size: int, *, transactional: bool) -> None:
+    """Refuse a send to a queue of this manager that has no room for it, or to a stream that has no
+    numbers left: a stream that is always under way never starts again (EOD-12)."""
+    queue = target.queue
+    if isinstance(queue, Queue):
+        if queue.properties.quota_kb != QUOTA_UNLIMITED_KB and over_quota(step, queue, size):
+            queue_full(step, queue)
+            raise InsufficientResources(
+                f"queue {queue.properties.name} is at its quota of {queue.properties.quota_kb} KB; "
+                "receive from it, or raise its quota_kb"
+            )
+    elif transactional and queue.given(step.state.stamp) > STREAM_NUMBERS_MAX:
+        raise InsufficientResources(
+            f"the stream to {target.text} has used its {STREAM_NUMBERS_MAX:,} numbers; sends go on "
+            "in a new one as soon as everything that is under way there is acknowledged"
+        )
+
+
+def over_quota(step: Step, queue: Queue, size: int) -> bool:
+    """Return whether a queue of this manager with a quota has no room for ``size`` more bytes."""
+    return step.holding(queue) + size > queue.properties.quota_kb << 10
+
+
+def queue_full(step: Step, queue: Queue) -> None:
+    """Notify the operator that a queue is at its quota: it refuses messages permanently (Q-19)."""
+    step.notice(
+        "queue quota reached", queue.properties.name, queue=queue.properties.name,
+        quota_kb=queue.properties.quota_kb, messages=len(queue),
+    )  # fmt: skip
+
+
+def computer_full(step: Step) -> None:
+    """Notify the operator that all queues together are at their quota: new messages are refused for
+    now, and their senders repeat them (Q-19)."""
+    step.notice(
+        "computer quota reached", held=step.state.space.total,
+        computer_quota_bytes=step.settings.computer_quota_bytes,
+    )  # fmt: skip
+
+
+# ---- checks --------------------------------------------------------------------------------------
+
 
 ACKNOWLEDGE_MAX = 0x0F
 JOURNAL_MAX = 3

@@ -3,7 +3,7 @@
 One batch to a multiple-element name becomes one run for each destination, all in one record, all or
 none (S0, S3). Packets are made once, here: for a transaction at its commit, when its numbers are
 known, so that an aborted send uses up nothing (I3). What a prepared branch sends to queues of this
-manager is written before (``core/send/packets_at_prepare.py``).
+manager is written before (``core/send/send.py``).
 
 Upholds: I2 (all or none), I3 (no phantom), I5 (commit order), I7 (numbers are never reused).
 """
@@ -17,43 +17,37 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from onceq.core import delays
-from onceq.core.ending.acknowledgments import on_arrival
+from onceq.core.ending.acknowledgments import on_arrival, trace_queue, trace_sent
 from onceq.core.ending.dead_letters import own_dead_letter_queue
-from onceq.core.ending.ending import AtHand, end_at_hand
-from onceq.core.ending.report_flags import (
-    flags_of,
-    lane_of,
-    without_quiet_queues,
-)
+from onceq.core.ending.ending import AtHand, end_at_hand, flags_of, lane_of, without_quiet_queues
 from onceq.core.ending.table import FATES, Ending, Side
-from onceq.core.ending.trace_reports import trace_queue, trace_sent
 from onceq.core.names.packet_names import address_of, answer_address, check_answers, lists_of
-from onceq.core.names.queue_kinds import wrong_kind
-from onceq.core.names.resolve import destinations
+from onceq.core.names.resolve import destinations, wrong_kind
 from onceq.core.peers.lives import next_stream
-from onceq.core.send.checks import check_batch, checked_size
-from onceq.core.send.quota import check_quota
+from onceq.core.send.checks import check_batch, check_quota, checked_size
+from onceq.core.state.branch_table import StoredPackets
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.queues import TRANSACTIONAL_LANE, Queue
-from onceq.core.state.records import PUT_DEADLETTER, PUT_JOURNAL, Put, RestOf
+from onceq.core.state.records import PUT_DEADLETTER, PUT_JOURNAL, Change, Put, RestOf
 from onceq.core.step.change_builder import ChangeBuilder, take_numbers
-from onceq.core.step.routes import CheckedBatch, Deadlines, Route, Target
+from onceq.core.step.connections import CheckedBatch, Deadlines, Route, StoredBatch, Target
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.errors import OnceqError, StorageReserve
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID
-from onceq.model.lifetimes import check_lifetimes
 from onceq.model.limits import REST_BYTES_MIN
-from onceq.model.message import PLAIN, Delivery, Journal, Properties
+from onceq.model.marks import NEVER_S
+from onceq.model.message import PLAIN, Delivery, Journal, Properties, check_lifetimes
 from onceq.model.requests import SendItem
 from onceq.model.results import dooms, send_failed
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.settings import KEEP_ALWAYS, Settings
-from onceq.model.time import NEVER_S
 from onceq.packet.address import MultiNames
-from onceq.packet.encode import encode_fronts, encode_run
-from onceq.packet.templates import Template, one_rest, template
+from onceq.packet.encode import Template, encode_fronts, encode_run, one_rest, template
+
+# ---- send ----------------------------------------------------------------------------------------
+
 
 TRANSACTION_NUMBERS = 1 << 20
 _NO_QUEUE: Final = MessageClass.NACK_BAD_DESTINATION_QUEUE
@@ -237,7 +231,7 @@ class DestinationBatch:
         message: Number of the first message.
         first, last: Whether the first and the last of the transaction to this queue are in it.
         here: Which messages of the transaction to this queue they are, where they are in no
-            stream (``packet/heads.py``).
+            stream (``packet/survey.py``).
     """
 
     prepared: CheckedBatch
@@ -447,3 +441,73 @@ def prepared_all(
                 tx.doomed = send_failed(items[len(made)].destination, error)
         raise
     return made
+
+
+# ---- packets at prepare --------------------------------------------------------------------------
+#
+# Packets that are written when a branch is prepared, and not once more when it is committed.
+#
+# A commit decides only the position of a message: the counter in a queue here, the number in a
+# stream elsewhere. A packet for a queue of this manager holds neither. So if a branch sends only
+# to such queues, the prepare makes its packets, with their own message numbers, and its record
+# holds them; the commit puts into the queues what is there already (`Put.address`), and costs
+# some bytes for each message instead of all of it. Numbers that a branch has taken and then does
+# not use are never assigned again, which breaks nothing: they identify a message, and not its
+# position.
+#
+# The commit makes packets for which it looks something up (for acknowledgments and traces), and
+# those that leave this manager. It also makes large ones for several queues: the record of the
+# prepare has their bodies once, and so has the record of the commit, which is the one that stays.
+#
+# Upholds: I2, I3 (nothing is visible before the commit), I7, I20 (a promise needs less to be
+# kept).
+
+
+def store_packets(step: Step, tx: Transaction) -> tuple[list[StoredPackets], int, int]:
+    """Make the packets of a branch that is about to be recorded, if all can be made now.
+
+    Returns:
+        The packets of each batch for each of its targets; and the next message number and the next
+        transaction number behind what they have taken. If they cannot be made: nothing, and zeros.
+    """
+    if not tx.sends or not all(map(_independent, tx.sends)):
+        return [], 0, 0
+    # Never recorded: the record of the branch says which numbers are taken.
+    change = Change(step.now.wall_s)
+    transaction, count = step.state.next_transaction, 0
+    for p in tx.sends:
+        count += len(p.item.bodies.lengths)
+    message = take_numbers(step, change, count)
+    laid: list[StoredPackets] = []
+    for part in in_order(tx.sends, message):
+        packets, _ = part.packets(transaction)
+        laid.append(StoredPackets(packets.lengths, len(packets.data), data=packets.data))
+    at = 0
+    for p in tx.sends:
+        bodies, end = p.item.bodies, at + len(p.targets)
+        p.written = StoredBatch(message, transaction, len(bodies.data), tuple(laid[at:end]))
+        at = end
+        p.item = SendItem(p.item.destination, p.item.properties, Run(b"", bodies.lengths))
+        message += len(bodies.lengths)
+    # Their bytes are in the log from now on, and not in memory.
+    step.units.stored(tx)
+    return laid, change.next_message, transaction + 1
+
+
+def _independent(p: CheckedBatch) -> bool:
+    """Return whether its packets need nothing from the commit, which does not read them, either."""
+    properties = p.item.properties
+    if properties.acknowledge or properties.trace:
+        return False
+    for target in p.targets:
+        if not isinstance(target.queue, Queue):
+            return False
+    return not p.one_rest or not _shared(p)
+
+
+def _shared(p: CheckedBatch) -> bool:
+    """Return whether a commit would write its bodies once for all its targets."""
+    made, bodies = p.templates[0], p.item.bodies
+    count = len(bodies.lengths)
+    around = len(made.head) - made.properties + len(made.tail)
+    return worth_sharing(len(bodies.data) + around * count, count)

@@ -7,7 +7,7 @@ has room, or on the process that made it (I20). It is one record; a commit or a 
 change with a mark that the branch is over. Where all that a branch sends goes to queues of this
 manager, nothing in its packets waits for the commit: they are *laid*, written into the record of
 the prepare as they will be received, and the commit only says where they lie
-(``core/send/packets_at_prepare.py``).
+(``core/send/send.py``).
 
 A group is committed by one record (``group``), which names the branches in their order; the changes
 that follow it in the log carry that out. A log that ends between these records still has the
@@ -23,7 +23,8 @@ end in any order: a branch whose number is not above the mark may be committed a
 set. These few are listed one by one (``late``) until the next mark is set, and looked for
 (``looked``) until the rows up to that were found. A row that is counted and was never written makes
 the database look as if it had been set back, so what is known of a database has an owner: who was
-the first to commit a branch by its rows. Others need a right for it (``core/rights/demands.py``).
+the first to commit a branch by its rows. Others need a right for it
+(``core/rights/required_rights.py``).
 
 The byte forms are described in ``docs/reference/formats/records.md``.
 
@@ -45,15 +46,13 @@ from typing import TYPE_CHECKING, Any, Final
 from onceq.core.state import setups
 from onceq.core.state.client_memory import Read
 from onceq.core.state.job_table import JobMark
-from onceq.core.state.rows import read_row, row_of
-from onceq.core.state.setups import GroupCommitted, GroupForgotten, Setup
+from onceq.core.state.setups import GroupCommitted, GroupForgotten, Setup, read_row, row_of
 from onceq.errors import DamagedRecord
 from onceq.model import record
-from onceq.model.branch import Phase
+from onceq.model.branches import Phase, Xid, agent_of, anchored, group_of, partner_name
 from onceq.model.record import MutableRecord, Record
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
 from onceq.model.shares import OwnerCounts
-from onceq.model.xid import Xid, agent_of, anchored, group_of, partner_name
 
 _OLD_NUMBERS: Final = 4
 """Behind the first one, in checkpoints of versions that wrote no notes."""
@@ -307,9 +306,9 @@ class Branch:
     Attributes:
         number: Of this manager; changes that end it name it.
         prepared_s: Second since 1970.
-        sends: For each batch what ``core/transaction/prepared_codec.py`` has noted of it.
+        sends: For each batch what ``core/transaction/xa_branch.py`` has noted of it.
         receives: Ranges that it holds: queue, lane, first, count, to, reason, keep.
-        bodies: For each batch its messages, as ``core/transaction/prepared_codec.py`` keeps them;
+        bodies: For each batch its messages, as ``core/transaction/xa_branch.py`` keeps them;
             empty if they are laid.
         laid: For each batch and each of its targets the packets, if they are laid.
         next_message, next_transaction: Counters behind what these have taken; 0: unchanged.

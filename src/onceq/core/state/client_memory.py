@@ -24,8 +24,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from onceq.core.state.rows import read_row, row_of
-from onceq.core.state.setups import ReaderForgotten
+from onceq.core.state.setups import ReaderForgotten, read_row, row_of
 from onceq.errors import InsufficientResources, InvalidParameter
 from onceq.model.identity import TransactionId
 from onceq.model.limits import (
@@ -35,9 +34,9 @@ from onceq.model.limits import (
     OUTCOME_WINDOW,
     READERS_MAX,
 )
+from onceq.model.marks import SECOND_US, Now
 from onceq.model.record import Record
 from onceq.model.results import Outcome
-from onceq.model.time import SECOND_US, Now
 
 _MASK = (1 << OUTCOME_WINDOW) - 1
 

@@ -19,7 +19,7 @@ from onceq.core.state.peer_table import Progress
 from onceq.core.state.records import PUT_FINAL
 from onceq.core.state.setups import StreamClaimed
 from onceq.model.limits import DOUBTS_MAX, LEFT_STREAMS_MAX, PASSED_RANGES_MAX
-from onceq.packet.settle import Memory
+from onceq.packet.acks import Memory
 
 UNNAMED: Final = "private#00000000"
 """Under this key older versions have noted what senders said of streams to any of their public
@@ -277,7 +277,7 @@ class Memories:
         self._left: OrderedDict[tuple[bytes, str, int], Memory] = OrderedDict()
         self._claims: dict[tuple[bytes, str, int], int] = {}
         """Streams that were left, and the stream that goes on with what was not accepted of them
-        (``core/transfer/stranded.py``)."""
+        (``core/transfer/abandoned_streams.py``)."""
         self.forgotten: dict[tuple[bytes, str], int] = {}
         """By sender and queue: the newest stream of which nothing is known any more."""
 

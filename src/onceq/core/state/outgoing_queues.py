@@ -28,14 +28,14 @@ from onceq.core.state.log_space import Space
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.positions import Positions
 from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue
-from onceq.core.state.rows import read_row, row_of
+from onceq.core.state.setups import read_row, row_of
 from onceq.core.state.transition_tables import LINKS, Link, LinkEvent
 from onceq.model.classes import MessageClass
-from onceq.model.connection import ConnectionStatus
 from onceq.model.limits import CONNECTION_HISTORY_MAX, HOLE_MESSAGES, LATE_REFUSALS_KEPT
 from onceq.model.names import FormatName, Kind
 from onceq.model.record import MutableRecord, Record
-from onceq.packet.settle import Memory
+from onceq.model.resultcodes import ConnectionStatus
+from onceq.packet.acks import Memory
 
 COMPACT_AT: Final = 1_024
 """Entries let go of before the list is made shorter."""
@@ -273,7 +273,7 @@ class ResendTimer:
 @dataclass(slots=True)
 class Repair:
     """What goes out again before anything else, because its receiver lacks it
-    (``core/transfer/hole_repair.py``).
+    (``core/transfer/order_acknowledgments.py``).
 
     Attributes:
         ranges: First and last counter of each, in order; transmitted with the next room.
@@ -307,7 +307,7 @@ class Repair:
 @dataclass(slots=True)
 class EndInquiries:
     """When to ask of which acknowledged messages the end will be told
-    (``core/transfer/untold.py``).
+    (``core/transfer/pending_outcomes.py``).
 
     Attributes:
         due_us: When; 0: no such timer runs.
@@ -430,7 +430,7 @@ class OutgoingQueue(AnyQueue):
         self.for_strangers = False
         """It exists only to answer strangers (``core/peers/strangers.py``)."""
         self.homes: frozenset[str] | None = None
-        """Addresses that it may be connected to (``core/peers/homes.py``); None: any."""
+        """Addresses that it may be connected to (``core/peers/answer_addresses.py``); None: any."""
         self.answers = False
         """It was opened for answers: others may be due that only it knows the way of."""
         self.served_from = 0
@@ -446,7 +446,7 @@ class OutgoingQueue(AnyQueue):
         counter (``core/peers/duplicate_identity.py``)."""
         self.fence = 0
         """A stream that was announced because the receiver has left those in which messages wait
-        (``core/transfer/stranded.py``); 0: none."""
+        (``core/transfer/abandoned_streams.py``); 0: none."""
         self.endings = Endings()
         """How its messages have ended, unless its receiver has taken them over."""
         self.moved_to = 0

@@ -18,8 +18,7 @@ from typing import Any, Final
 
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.queues import TRANSACTIONAL_LANE
-from onceq.core.state.rows import read_row, row_of
-from onceq.core.state.setups import AddressBound, PeerProven, Setup
+from onceq.core.state.setups import AddressBound, PeerProven, Setup, read_row, row_of
 from onceq.model.identity import NO_GUID
 from onceq.model.limits import BOUND_NAMES_MAX, OWNERS_MAX
 from onceq.model.record import Record

@@ -13,10 +13,9 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
-from onceq.core.state.log_space import Space
-from onceq.core.state.message_times import DueTimes, ExpiryTimes
+from onceq.core.state.log_space import DueTimes, ExpiryTimes, Space
+from onceq.model.marks import NEVER_S
 from onceq.model.run import LENGTH_TYPE, Extent, InTwoParts, total_of
-from onceq.model.time import NEVER_S
 
 CHUNK_SHIFT = 12
 CHUNK = 1 << CHUNK_SHIFT

@@ -30,8 +30,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, insort
 
-from onceq.core.state.log_space import Space
-from onceq.core.state.message_times import ExpiryTimes
+from onceq.core.state.log_space import ExpiryTimes, Space
 from onceq.core.state.position_block import (
     AVAILABLE,
     AWAITING,
@@ -44,8 +43,8 @@ from onceq.core.state.position_block import (
     Range,
     scan_expired,
 )
+from onceq.model.marks import NEVER_S
 from onceq.model.run import InTwoParts, starts_of, total_of
-from onceq.model.time import NEVER_S
 
 
 class Positions(PositionTables):

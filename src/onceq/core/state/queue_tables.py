@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from onceq.core.state import setups
+from onceq.core.state.audit_trail import ReportRequests
 from onceq.core.state.client_memory import Readings
 from onceq.core.state.in_doubt_table import DOUBTS_QUEUE, Doubts
 from onceq.core.state.log_space import Space
@@ -30,15 +31,13 @@ from onceq.core.state.position_block import KEPT, REMOVED
 from onceq.core.state.positions import Positions
 from onceq.core.state.queues import AnyQueue, Queue
 from onceq.core.state.records import SET_ASIDE, RangeChange
-from onceq.core.state.report_requests import ReportRequests
 from onceq.core.state.setups import Setup
 from onceq.errors import DamagedRecord
-from onceq.model.delayed import DELAYED
+from onceq.model.marks import DELAYED, NEVER_S
 from onceq.model.names import FormatName, parse_format_name
 from onceq.model.policy import Policy
 from onceq.model.queue import QueueProperties
 from onceq.model.shares import OwnerCounts, Thing
-from onceq.model.time import NEVER_S
 
 
 class Numbers:
@@ -172,7 +171,7 @@ class QueueTables:
         """Numbers of the outgoing queues that exist only to answer strangers."""
         self.homes_kept = False
         """Whether an answer was ever opened for a sender that is not free
-        (``core/peers/homes.py``)."""
+        (``core/peers/answer_addresses.py``)."""
         self.next_number = FIRST_NUMBER
         self.first_place = 1
         """Counters of local queues begin there, in what is made in this life."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from onceq.core.state.audit_trail import NOBODY, ReportRequests
 from onceq.core.state.log_space import Space
 from onceq.core.state.positions import Lanes
-from onceq.core.state.report_requests import NOBODY, ReportRequests
 from onceq.model.names import FormatName
 from onceq.model.queue import QueueProperties
 from onceq.model.requests import Access, Receive, Share

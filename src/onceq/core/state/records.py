@@ -26,8 +26,8 @@ from onceq.core.state.branch_table import KIND_PREPARE, Branch, Marks, decode_br
 from onceq.core.state.setups import KIND_SETUP, Setup, decode_setup
 from onceq.errors import DamagedRecord, NewerFormat
 from onceq.model.identity import NO_GUID, TransactionId
+from onceq.model.marks import NEVER_S
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
-from onceq.model.time import NEVER_S
 
 NAMED: Final = struct.Struct("<I")
 HAS_MORE: Final = 1 << 15

@@ -19,17 +19,23 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
+from onceq.core.state.audit_trail import ReportRequest, ReportRequests
 from onceq.core.state.branch_table import Branch
 from onceq.core.state.in_doubt_table import UNNAMED
-from onceq.core.state.message_times import DueTimes
+from onceq.core.state.log_space import DueTimes
 from onceq.core.state.peer_table import Progress, Reset
 from onceq.core.state.position_block import PositionBlock
 from onceq.core.state.positions import Positions
 from onceq.core.state.queues import AnyQueue
 from onceq.core.state.records import Change, decode
-from onceq.core.state.report_requests import ReportRequest, ReportRequests
-from onceq.core.state.rows import dump_properties, encode_rows, read_row, restore_properties, row_of
-from onceq.core.state.setups import Setup
+from onceq.core.state.setups import (
+    Setup,
+    dump_properties,
+    encode_rows,
+    read_row,
+    restore_properties,
+    row_of,
+)
 from onceq.core.state.state import State
 from onceq.errors import DamagedRecord
 from onceq.model.log import FRAME_HEADER
@@ -38,7 +44,7 @@ from onceq.model.rights import SharedRights
 from onceq.model.run import LENGTH_TYPE, Buffer
 from onceq.model.shared_rights import dump_grants, load_grants
 from onceq.model.views.managers import Restored
-from onceq.packet.settle import Memory
+from onceq.packet.acks import Memory
 
 CHECKPOINT_VERSION = 1
 CHECKPOINT_VERSION_FRONTS = 2

@@ -15,17 +15,15 @@ from dataclasses import replace
 from typing import Final
 
 from onceq.core.state import setups
-from onceq.core.state.audit_trail import Trail, TrailHeads
+from onceq.core.state.audit_trail import ReportRequest, ReportRequests, Trail, TrailHeads
 from onceq.core.state.branch_table import Branch, Branches, Groups
 from onceq.core.state.client_memory import Outcomes
 from onceq.core.state.in_doubt_table import UNNAMED, Doubt, Doubts, Memories
 from onceq.core.state.job_table import Jobs
-from onceq.core.state.life_table import Lives
-from onceq.core.state.log_space import Damages
-from onceq.core.state.message_times import DueTimes, ExpiryTimes
+from onceq.core.state.log_space import Damages, DueTimes, ExpiryTimes
 from onceq.core.state.outgoing_queues import LateRefusal, OutgoingQueue
 from onceq.core.state.peer_bindings import Binding, Bindings, Proofs, hand_over, holders
-from onceq.core.state.peer_table import ClocksAhead, Progress, Receipts, Reset
+from onceq.core.state.peer_table import ClocksAhead, Lives, Progress, Receipts, Reset
 from onceq.core.state.position_block import AVAILABLE, AWAITING, REMOVED
 from onceq.core.state.positions import Positions
 from onceq.core.state.queue_tables import (
@@ -55,12 +53,11 @@ from onceq.core.state.records import (
     RestOf,
     Seen,
 )
-from onceq.core.state.report_requests import ReportRequest, ReportRequests
-from onceq.core.state.rows import row_of
-from onceq.core.state.setups import Setup
+from onceq.core.state.setups import Setup, row_of
 from onceq.core.state.transition_tables import TRANSITIONS, concerned
 from onceq.errors import DamagedRecord
 from onceq.model.classes import MessageClass
+from onceq.model.identity import Identity
 from onceq.model.limits import (
     ACKS_DEFERRED_S,
     DOUBT_AGE_S,
@@ -69,15 +66,14 @@ from onceq.model.limits import (
     REFUSALS_MAX,
 )
 from onceq.model.log import FRAME_HEADER
-from onceq.model.manager_identity import Identity
+from onceq.model.marks import NEVER_S
 from onceq.model.patterns import ActorPattern, QueuePattern
 from onceq.model.rights import SharedRights, grant_of_row, rights_of
 from onceq.model.run import InTwoParts, starts_of
 from onceq.model.shared_rights import load_grants
-from onceq.model.time import NEVER_S
 from onceq.model.tokens import Token, Tokens
 from onceq.model.views.managers import Restored
-from onceq.packet.settle import Memory
+from onceq.packet.acks import Memory
 
 IN_DOUBT = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
 NEGATIVE = 0x8000

@@ -9,7 +9,7 @@ Three things are not states of the link, because they can hold in any of them: a
 paused the queue or disconnected this manager; nothing waits in the queue; and messages were
 transmitted without an order acknowledgment, which is a matter of the stream (``ResendTimer``).
 Operators see MSMQ's names, which follow from all of these together
-(``core/transfer/outgoing_states.py``).
+(``core/transfer/outgoing_queue.py``).
 
 **Positions.** A position is the place of one message in one queue. It begins AVAILABLE and ends
 REMOVED; its counter is never given again. Between them a message stays because a decision is open:

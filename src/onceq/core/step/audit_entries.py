@@ -10,7 +10,7 @@ from typing import Final
 from onceq.core.decision import TellAct
 from onceq.core.state.setups import ActRepeated, Noted
 from onceq.core.step.step import Step
-from onceq.model.act_chain import BEGIN
+from onceq.model.audit_trail import BEGIN
 from onceq.model.limits import TRAIL_CHARS_MAX
 from onceq.model.record import Record
 

@@ -24,8 +24,8 @@ from onceq.core.state.setups import NumbersReserved
 from onceq.core.step.step import Step
 from onceq.model.identity import NO_GUID, TransactionId
 from onceq.model.limits import MESSAGE_NUMBER_MAX
+from onceq.model.marks import NEVER_S
 from onceq.model.run import Run, total_of
-from onceq.model.time import NEVER_S
 
 
 class ChangeBuilder:

@@ -27,20 +27,18 @@ from onceq.core.state.records import Change
 from onceq.core.state.setups import Setup
 from onceq.core.state.state import State
 from onceq.core.state.transition_tables import GIVES_BACK
+from onceq.core.step.connections import Names, Sessions
 from onceq.core.step.readers import Readers
 from onceq.core.step.recent_endings import UNRECEIVED, Counts, RecentEndings
-from onceq.core.step.routes import Names
-from onceq.core.step.sessions import Sessions
 from onceq.core.step.units import Units
 from onceq.errors import InsufficientResources
-from onceq.model.identity import guid_text
+from onceq.model.identity import Identity, guid_text
 from onceq.model.limits import NOTICE_EVERY_S, NOTICES_MAX
 from onceq.model.log import FRAME_HEADER, frame_size
-from onceq.model.manager_identity import Identity
+from onceq.model.marks import FOR_EVER_US, NEVER_S, Now
 from onceq.model.rights import Actor, ActorKind, Right
 from onceq.model.settings import Settings
 from onceq.model.shares import TABLE, OwnerCounts, Thing, why_not
-from onceq.model.time import FOR_EVER_US, NEVER_S, Now
 from onceq.model.views.managers import ScrubView
 
 

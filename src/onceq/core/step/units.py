@@ -17,12 +17,11 @@ from typing import Final
 from onceq.core.state.client_memory import Fences, Read
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import RangeChange
-from onceq.core.step.routes import CheckedBatch
+from onceq.core.step.connections import CheckedBatch
 from onceq.errors import OnceqError, TransactionOver
-from onceq.model.branch import Phase
+from onceq.model.branches import Phase, Xid
+from onceq.model.marks import Now
 from onceq.model.shares import OwnerCounts
-from onceq.model.time import Now
-from onceq.model.xid import Xid
 
 KEY_BYTES: Final = 32
 """Of the key of a life."""
@@ -129,7 +128,7 @@ class Units:
         """Bytes that open transactions will put into queues of this manager: they count towards
         the quota at send, so that a commit never fails for it (Q-21)."""
         self.key = b""
-        """With which attempts are marked (``model/xid.py``); never told, nor in a record."""
+        """With which attempts are marked (``model/branches.py``); never told, nor in a record."""
         self.fences = Fences()
         """Commits whose outcome was told as aborted."""
 

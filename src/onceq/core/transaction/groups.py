@@ -10,7 +10,7 @@ it again, because an answer was lost or a batch is repeated after a crash, sends
 Attempts that failed, or ran beside the one that counts, leave prepared branches that no commit
 lists. All attempts at a batch share a prefix, so these are found and rolled back with it; an
 attempt that prepares even later goes with the next version, or by time
-(``core/transaction/abandoned_branches.py``).
+(``core/transaction/second_phase.py``).
 
 A group may have parts at other managers: branches there that are named like this one's, so that
 they wait for its decision. Each attempt that has such parts has prepared an *anchor* here before, a
@@ -55,12 +55,11 @@ from onceq.errors import (
     RolledBack,
     UsageError,
 )
-from onceq.model.branch import Phase
+from onceq.model.branches import Phase, Xid, anchored, attempt_of, group_of, is_group_prefix
 from onceq.model.limits import GROUP_AGE_S
 from onceq.model.requests import BeginAttempt, CommitGroup, ForgetGroup, RollbackGroup
 from onceq.model.shares import Thing
-from onceq.model.views.work import GroupResult
-from onceq.model.xid import Xid, anchored, attempt_of, group_of, is_group_prefix
+from onceq.model.views.looks import GroupResult
 
 
 def begin(step: Step, item: BeginAttempt) -> None:

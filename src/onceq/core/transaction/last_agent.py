@@ -24,12 +24,11 @@ from onceq.core.step.units import Transaction
 from onceq.core.transaction.unit_of_work import last_sends, release
 from onceq.core.transaction.xa_branch import admitted, put_on_record
 from onceq.errors import BranchState, DatabaseRestored, DuplicateBranch
-from onceq.model.branch import Phase
+from onceq.model.branches import Phase, agent_of
 from onceq.model.requests import AskRows, Promise
 from onceq.model.requests.xa import ROWS_ACCEPTED, ROWS_MISSING
 from onceq.model.results import Promised
-from onceq.model.views.work import RowsView
-from onceq.model.xid import agent_of
+from onceq.model.views.looks import RowsView
 
 
 def promise(step: Step, item: Promise) -> None:

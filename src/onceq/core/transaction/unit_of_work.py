@@ -10,12 +10,15 @@ Upholds: I2, I3, I3a, I5, I16, I17.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
+from enum import Enum
+from typing import Final
 
 from onceq.core.ending.ending import end_range, purged_meanwhile
 from onceq.core.ending.table import Ending
 from onceq.core.inputs.inputs import OwnerGone
-from onceq.core.receive.handles import forget_reader
+from onceq.core.receive.entrance import forget_reader
 from onceq.core.receive.poison import given_back
 from onceq.core.send.send import add_puts, prepare, prepared_all
 from onceq.core.state.branch_table import Marks
@@ -25,30 +28,138 @@ from onceq.core.state.records import PUT_EXPRESS, Op, RangeChange
 from onceq.core.state.setups import FailureTold
 from onceq.core.step.audit_entries import AuditEntry, note_act
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.routes import CheckedBatch
+from onceq.core.step.connections import CheckedBatch
 from onceq.core.step.step import Step, Timer
 from onceq.core.step.step import check as check_share
 from onceq.core.step.units import CopiedRange, HeldRange, Transaction
-from onceq.core.transaction.branch_phases import PHASES, Verb
 from onceq.errors import (
     BranchState,
     InsufficientResources,
     OnceqError,
+    RolledBackByTime,
     TransactionOver,
     UsageError,
 )
-from onceq.model.branch import Phase
+from onceq.model.branches import Phase, Xid
 from onceq.model.classes import MessageClass
-from onceq.model.delayed import undelayed
+from onceq.model.marks import RETURNED_MARK, SECOND_US, undelayed, untraced
 from onceq.model.requests import Abort, AskOutcome, Begin, Commit, Promise, Send
 from onceq.model.requests.transactions import AS_SET
 from onceq.model.results import Outcome, Sent
-from onceq.model.returned import MARK
 from onceq.model.rights import Right
 from onceq.model.shares import TABLE, Thing
-from onceq.model.time import SECOND_US
-from onceq.model.traced import untraced
 from onceq.model.wording import plural
+
+# ---- branch phases -------------------------------------------------------------------------------
+#
+# The phases of a branch by verb of XA: one table, from which the checks and their errors are
+# made.
+#
+# A branch is the part of somebody else's transaction that this manager carries out. Its life has
+# two halves, and one record between them:
+#
+# * *Before prepare* the branch is work like any other: nothing of it is durable, and whoever is
+#   lost takes it along (presumed abort). Work is associated with one application at a time. It
+#   may rest, SUSPENDED, and be resumed by whoever knows the branch; or it has ENDED, and others
+#   may join it. XA wants both: a suspended branch is not done, so it cannot be prepared.
+# * *Prepare* is the promise of both outcomes (I20). From then on nobody here may decide: not the
+#   application, not a restart, not idleness. Only the coordinator's verbs lead out of PREPARED,
+#   and an operator, who then has to answer for it: his decision stays, until the coordinator has
+#   it forgotten, because that may have decided otherwise (XTX-8).
+#
+# One exception is no loss of a promise: a branch whose coordinator is this very manager, and of
+# which it knows that no decision is on record and none can come (`abandoned_branches.py`).
+#
+# A branch that is over is in no table. Asked for it afterwards, XA says "no such branch"
+# (XAER_NOTA), and a coordinator that has decided to commit reads that as "carried out".
+#
+# A verb in a phase that the table does not name for it is `BranchState` (XAER_PROTO).
+# `docs/reference/states.md` shows the table as a picture, drawn from `PHASES`.
+#
+# Upholds: I20, I21.
+
+
+class Verb(Enum):
+    """What happens to a branch; the value goes on with "can be"."""
+
+    __hash__ = object.__hash__  # that of Enum is a call of Python, for each table that is read
+
+    START = "started"
+    """xa_start: work begins."""
+    JOIN = "joined"
+    """xa_start, TMJOIN: more work is associated with it."""
+    RESUME = "resumed"
+    """xa_start, TMRESUME: its work goes on."""
+    SUSPEND = "suspended"
+    """xa_end, TMSUSPEND: its work rests."""
+    END = "ended"
+    """xa_end: its work is done, or has failed."""
+    PREPARE = "prepared"
+    """xa_prepare: both outcomes are promised, unless it has nothing to decide or cannot be."""
+    COMMIT_ONE_PHASE = "committed in one phase"
+    """xa_commit, TMONEPHASE."""
+    COMMIT = "committed"
+    """xa_commit."""
+    COMMIT_BY_HAND = "committed by an operator"
+    """In place of its coordinator (XTX-8)."""
+    ROLLBACK = "rolled back"
+    """xa_rollback."""
+    ROLLBACK_BY_HAND = "rolled back by an operator"
+    """In place of its coordinator; what is not prepared it decides as everybody may."""
+    FORGET = "forgotten"
+    """xa_forget: its coordinator knows what an operator has decided."""
+    ABANDON = "given up with its application"
+    """Its application is lost or idle, or this manager is started again (XTX-4)."""
+    TIME_OUT = "given up by this manager"
+    """This manager is its coordinator, has no decision, and nobody asks for one."""
+
+
+OVER: Final = None
+"""It is in no table any more."""
+
+PHASES: Final[Mapping[Verb, Mapping[Phase, Phase | None]]] = {
+    Verb.START: {},
+    Verb.JOIN: {Phase.ENDED: Phase.ACTIVE},
+    Verb.RESUME: {Phase.SUSPENDED: Phase.ACTIVE},
+    Verb.SUSPEND: {Phase.ACTIVE: Phase.SUSPENDED},
+    Verb.END: {Phase.ACTIVE: Phase.ENDED, Phase.SUSPENDED: Phase.ENDED},
+    Verb.PREPARE: {Phase.ACTIVE: Phase.PREPARED, Phase.ENDED: Phase.PREPARED},
+    Verb.COMMIT_ONE_PHASE: {Phase.ENDED: OVER},
+    Verb.COMMIT: {Phase.PREPARED: OVER},
+    Verb.COMMIT_BY_HAND: {Phase.PREPARED: Phase.COMMITTED},
+    Verb.ROLLBACK: {Phase.ENDED: OVER, Phase.PREPARED: OVER},
+    Verb.ROLLBACK_BY_HAND: {Phase.ENDED: OVER, Phase.PREPARED: Phase.ROLLED_BACK},
+    Verb.FORGET: {Phase.COMMITTED: OVER, Phase.ROLLED_BACK: OVER},
+    Verb.ABANDON: {Phase.ACTIVE: OVER, Phase.SUSPENDED: OVER, Phase.ENDED: OVER},
+    Verb.TIME_OUT: {Phase.PREPARED: OVER},
+}
+"""By verb: the phases in which it is allowed, and to which phase it leads from each. START makes a
+branch, which is ACTIVE. An ACTIVE branch that is prepared ends on the way."""
+
+
+def after(verb: Verb, xid: Xid, phase: Phase) -> Phase | None:
+    """The phase to which a verb leads; OVER: to none.
+
+    Raises:
+        BranchState: It is not allowed in this phase.
+    """
+    leads = PHASES[verb]
+    if phase not in leads:
+        allowed = " or ".join(one.value for one in leads)
+        raise BranchState(
+            f"branch {xid} is {phase.value}; only one that is {allowed} can be {verb.value}"
+        )
+    return leads[phase]
+
+
+def into(verb: Verb, xid: Xid, phase: Phase) -> Phase:
+    """The same for a verb after which the branch is still there."""
+    leads = after(verb, xid, phase)
+    assert leads is not None, "this verb ends a branch"
+    return leads
+
+
+# ---- unit of work --------------------------------------------------------------------------------
 
 
 def begin(step: Step, item: Begin) -> None:
@@ -189,7 +300,7 @@ def note_returns(step: Step, owner: int, sends: list[CheckedBatch]) -> None:
 
 
 def _returned(extension: bytes) -> bool:
-    return untraced(undelayed(extension)[0])[0].endswith(MARK)
+    return untraced(undelayed(extension)[0])[0].endswith(RETURNED_MARK)
 
 
 def last_sends(step: Step, item: Commit | Promise, tx: Transaction) -> list[CheckedBatch]:
@@ -335,3 +446,78 @@ def outcome(step: Step, item: AskOutcome) -> None:
     if answer is not Outcome.COMMITTED:
         step.units.fences.told(item.id, step.state.outcomes, now, age_s)
     step.answer(item.owner, item.request, answer)
+
+
+# ---- idle timeout --------------------------------------------------------------------------------
+#
+# Undo transactions in which nothing has happened for a while.
+#
+# A broken connection reveals a lost application; one that lives and has forgotten a transaction
+# would keep messages locked, and block every reader behind them, as long as it lives. A
+# transaction that waits for a message is not forgotten, and a prepared one is never undone here
+# (XTX-4). A program that knows how long it works in a transaction says so at its beginning
+# (`Begin.idle_s`); loops do.
+#
+# One timer serves them all: it is set when the first is begun, and rings a few times in the
+# shortest span that is allowed.
+#
+# Upholds: I16, I20 (a promise is kept).
+
+
+LOOKS = 8
+"""Checks of all transactions, at most, in the span that is allowed."""
+
+
+def on_timer(step: Step, nobody: object) -> None:
+    """Undo transactions in which nothing has happened for too long."""
+    step.units.idle_look_us = 0
+    now_us = step.now.mono_us
+    waiting = {(item.owner, item.transaction) for item in step.readers.waiting.values()}
+    least_us = 0
+    for tx in list(step.units.all()):
+        limit_us = _limit_us(step, tx)
+        if not limit_us or tx.phase not in PHASES[Verb.ABANDON]:
+            continue
+        if (tx.owner, tx.number) in waiting:
+            tx.used_us = now_us
+        if tx.used_us + limit_us <= now_us:
+            _undo(step, tx, limit_us)
+        else:
+            least_us = min(least_us or limit_us, limit_us)
+    if least_us:
+        _look_in(step, least_us // LOOKS)
+
+
+def watch(step: Step) -> None:
+    """Start the timer for open transactions, if that was switched on meanwhile."""
+    limits = [limit_us for tx in step.units.all() if (limit_us := _limit_us(step, tx))]
+    if limits and not step.units.idle_look_us:
+        _look_in(step, min(limits) // LOOKS)
+
+
+def _look_in(step: Step, after_us: int) -> None:
+    step.units.idle_look_us = step.now.mono_us + after_us
+    step.timer(step.units.idle_look_us, Timer.IDLE, None)
+
+
+def _limit_us(step: Step, tx: Transaction) -> int:
+    """Return how long a transaction may be idle; 0: without limit."""
+    return step.settings.transaction_idle_s * SECOND_US if tx.idle_us is None else tx.idle_us
+
+
+def _undo(step: Step, tx: Transaction, limit_us: int) -> None:
+    """Undo it; its received messages are not at fault, so this abort does not count (SND-21)."""
+    whose = "setting transaction_idle_s" if tx.idle_us is None else "the limit of its program"
+    text = f"nothing had happened in it for {limit_us // SECOND_US} s ({whose})"
+    if tx.phase is Phase.ACTIVE:
+        over = RolledBackByTime(f"this transaction was rolled back: {text}")
+        step.units.refuse_from_now_on((tx.owner, tx.number), over)
+    if tx.xid is not None:
+        why = RolledBackByTime(f"branch {tx.xid} was rolled back: {text}")
+        step.units.refuse_from_now_on(tx.xid, why)
+    undo(step, tx, blameless=True)
+    step.notice(
+        "a forgotten transaction was rolled back", str(tx.owner), application=tx.owner,
+        transaction=str(tx.xid or tx.number), received=sum(h.count for h in tx.receives),
+        sent=tx.messages, after_s=limit_us // SECOND_US,
+    )  # fmt: skip

@@ -1,7 +1,7 @@
 """Take in a run of messages from another manager.
 
 ``core/transfer/ordered_arrival.py`` takes transactional messages, and
-``core/transfer/plain_arrival.py`` takes all others. Only a shortage of this whole computer leaves
+``core/transfer/arrival.py`` takes all others. Only a shortage of this whole computer leaves
 the state unchanged: it closes the session, and the sender comes again (EOD-29, Q-19).
 
 Upholds: I9, I24.
@@ -9,14 +9,20 @@ Upholds: I9, I24.
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
 from dataclasses import replace
 
 from onceq.core.decision import CloseSession, Declined, Persisted
+from onceq.core.delays import place_for
+from onceq.core.ending.acknowledgments import trace_arrival
+from onceq.core.ending.ending import AtHand, ack_flags, end_at_hand
+from onceq.core.ending.table import Side
 from onceq.core.inputs.inputs import Arrived
 from onceq.core.names.packet_names import arrival_key
 from onceq.core.peers.duplicate_identity import ended_elsewhere, sent_more
 from onceq.core.peers.lives import gave
-from onceq.core.peers.strangers import SWEPT_FROM, sweep
+from onceq.core.peers.strangers import NAMED_CHARS_MAX, SWEPT_FROM, came, sweep, unasked_room
 from onceq.core.peers.trust import (
     believes_final_ack,
     believes_order_ack,
@@ -24,27 +30,137 @@ from onceq.core.peers.trust import (
     speaks_for,
     unknown_routers,
 )
-from onceq.core.peers.wrong_names import NAMED_CHARS_MAX, came
 from onceq.core.rights.judge import passes_on
 from onceq.core.state.peer_table import Peer
+from onceq.core.state.queue_tables import DEAD_LETTER
+from onceq.core.state.queues import Queue
+from onceq.core.state.records import PUT_DEADLETTER, PUT_EXPRESS, PUT_WANTS, Seen
 from onceq.core.state.transition_tables import Link
+from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
-from onceq.core.transfer.admission import heard, refusal_of, room_for
+from onceq.core.transfer.abandoned_streams import acked_strangely
+from onceq.core.transfer.admission import (
+    ending_of,
+    expect_answers,
+    fates,
+    heard,
+    refusal_of,
+    room_for,
+)
 from onceq.core.transfer.connecting import connect
-from onceq.core.transfer.duplicates import new_places
-from onceq.core.transfer.forward import forward
-from onceq.core.transfer.hole_repair import hole_shown
-from onceq.core.transfer.http_forward import pass_on
+from onceq.core.transfer.forward import forward, pass_on
 from onceq.core.transfer.in_doubt import settled_by, settling
 from onceq.core.transfer.late_refusals import refused_late, taken_before
+from onceq.core.transfer.order_acknowledgments import hole_shown
 from onceq.core.transfer.ordered_arrival import ordered, show_early
 from onceq.core.transfer.outgoing_queue import final_acked, order_acked, refused_again
-from onceq.core.transfer.plain_arrival import plain
-from onceq.core.transfer.stranded import acked_strangely
 from onceq.model.classes import MessageClass, class_name
 from onceq.model.identity import NO_GUID
+from onceq.model.limits import DUPLICATE_AGE_S_MAX
+from onceq.model.marks import NEVER_S
+from onceq.model.run import Run
 from onceq.packet.acks import parse_final_ack, parse_order_ack
 from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, SETTLING, USER, ArrivedRun
+
+# ---- duplicates ----------------------------------------------------------------------------------
+#
+# Detect repeated messages outside transactions (EOD-27).
+#
+# A repetition also has the sent time of the first: the same identifier with another sent time is
+# another message, numbered by another life of its manager (`core/peers/lives.py`).
+#
+# Upholds: I7, I24 (bounded in number and time).
+
+
+UNKNOWN_TIME = 0
+"""Sent time of messages that were seen before sent times were kept."""
+
+
+def new_places(step: Step, run: ArrivedRun, key: str) -> list[int]:
+    """Return the indexes of the messages of a run outside transactions that are new."""
+    # Backwards, so that the first index is kept for a number that occurs twice in the run.
+    firsts = {number: i for i, number in reversed(list(enumerate(run.message_numbers)))}
+    if run.source == NO_GUID:  # over HTTP a message may come without an identifier
+        return sorted(firsts.values())
+    seen, source, sent = step.state.seen, run.source, run.sent_time
+    old = step.now.wall_s - DUPLICATE_AGE_S_MAX
+    return sorted(
+        i
+        for n, i in firsts.items()
+        if seen.get((source, key, n, sent), 0) <= old
+        and seen.get((source, key, n, UNKNOWN_TIME), 0) <= old
+    )
+
+
+# ---- plain arrival -------------------------------------------------------------------------------
+#
+# Take in messages outside transactions: store or refuse each once, within the history (EOD-27).
+#
+# Upholds: I4, I6, I24.
+
+
+def plain(step: Step, peer: Peer, run: ArrivedRun) -> bool:
+    """Take in messages outside transactions, once within the history (EOD-27); False if there is
+    no room for their dead letters."""
+    key, queue = arrival_key(step, run.destination, run.sent_to)
+    if not peer.actor.free or step.settings.quiet_system_queues:
+        run = heard(step, peer, run, queue, again=run.http)
+    new = new_places(step, run, key)
+    if not new:
+        return True
+    packets = run.packets
+    if len(new) != len(packets):
+        every = list(packets)
+        packets = Run.of([every[i] for i in new])
+    size = len(packets.data)
+    refusal = refusal_of(step, peer, run, queue, size)
+    if refusal and run.dead_letter and not unasked_room(step, DEAD_LETTER, size):
+        return False
+    if run.acknowledge or run.receipts:
+        expect_answers(step, peer, run, refusal)
+    for first, part, why in fates(step, queue, packets, refusal):
+        _take_plain(step, run, key, queue, part, new[first : first + len(part.lengths)], why)
+    return True
+
+
+def _take_plain(
+    step: Step, run: ArrivedRun, key: str, queue: Queue | None, packets: Run,
+    places: Sequence[int], refusal: int,
+) -> None:  # fmt: skip
+    """Store or refuse the messages of a run at these indexes."""
+    build = ChangeBuilder(step)
+    numbers = array("I", (run.message_numbers[i] for i in places))
+    build.change.seen.append(Seen(run.source, key, numbers, run.sent_time))
+    flags = 0 if run.recoverable else PUT_EXPRESS
+    if not refusal:
+        assert queue is not None
+        expires = NEVER_S
+        if run.time_to_be_received < NEVER_S - 1:
+            expires = min(run.sent_time + run.time_to_be_received, NEVER_S - 1)
+        flags |= ack_flags(run.acknowledge, arrived=True)
+        if run.dead_letter:
+            flags |= PUT_WANTS | PUT_DEADLETTER
+        queue, due = place_for(step, queue, run.due) if run.due else (queue, 0)
+        build.put_copy(
+            queue.number, packets, lane=run.priority, expires=expires, flags=flags,
+            source=run.source, due=due,
+        )  # fmt: skip
+        step.counts.accepted += len(packets.lengths)
+    if refusal or run.acknowledge:
+        what = AtHand(
+            side=Side.TARGET, transactional=False, packets=packets, level=run.acknowledge,
+            asked=PUT_DEADLETTER if run.dead_letter else 0, express=not run.recoverable,
+            queue=key,
+        )  # fmt: skip
+        end_at_hand(build, what, ending_of(refusal), refusal)
+    if run.trace is not None:
+        trace_arrival(build, run, places, refusal=refusal)
+    # Express messages do not survive a crash, so no answer waits for the disk because of them.
+    step.record(build.change, forced=run.recoverable)
+
+
+# ---- arrival -------------------------------------------------------------------------------------
+
 
 NO_PLACE = "no place for more message streams, outgoing queues or messages now"
 

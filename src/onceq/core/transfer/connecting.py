@@ -17,11 +17,11 @@ from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.queues import TRANSACTIONAL_LANE
 from onceq.core.state.transition_tables import LinkEvent
-from onceq.core.step.connect_attempts import ConnectAttempt, Way
+from onceq.core.step.connections import ConnectAttempt, Way
 from onceq.core.step.step import Step, Timer
-from onceq.model.connection import ConnectionStatus
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.names import Kind, url_of
+from onceq.model.resultcodes import ConnectionStatus
 
 
 def connect(step: Step, outgoing: OutgoingQueue, *, at_once: bool = False) -> None:

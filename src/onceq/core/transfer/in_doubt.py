@@ -38,42 +38,44 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from onceq.core.ending.dead_letters import journal_room
-from onceq.core.ending.ending import keeps_refusal
-from onceq.core.ending.portions import ENDED_AT_ONCE
+from onceq.core.ending.ending import ENDED_AT_ONCE, gave_up, keeps_refusal
 from onceq.core.ending.table import FATES, Ending, Fate, Side, When
 from onceq.core.peers.duplicate_identity import found_of, told
-from onceq.core.peers.refusals import turned_away_by
-from onceq.core.peers.trust import FORGED, disbelieve, serves, settles
+from onceq.core.peers.trust import FORGED, disbelieve, serves, settles, turned_away_by
+from onceq.core.receive.lookup import ordered
 from onceq.core.state.in_doubt_table import ANYBODY, Doubt
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer
-from onceq.core.state.position_block import AVAILABLE, LOCKED
+from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED
 from onceq.core.state.queue_tables import ACKS_OWED, DEAD_XACT, DOUBTS_KEPT, JOURNAL
-from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue
+from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, lookup_id
 from onceq.core.state.records import PUT_JOURNAL, PUT_NACK_ARRIVAL, Op, RangeChange
 from onceq.core.state.state import IN_DOUBT
 from onceq.core.state.transition_tables import Link
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
+from onceq.core.transfer.abandoned_streams import can_ask, learn, post, turned
 from onceq.core.transfer.connecting import connect
-from onceq.core.transfer.inquiry_answers import answer
 from onceq.core.transfer.late_refusals import note_taken
-from onceq.core.transfer.outgoing_states import held
-from onceq.core.transfer.stranded import can_ask, learn, post, turned
-from onceq.core.transfer.untold import NO_ROOM_S, STREAMS_AT_ONCE, hear, tell
+from onceq.core.transfer.outgoing_queue import held, settled_down
+from onceq.core.transfer.pending_outcomes import NO_ROOM_S, STREAMS_AT_ONCE, answer, hear, tell
+from onceq.errors import TransactionUsage
 from onceq.model.classes import REFUSALS, MessageClass
 from onceq.model.limits import INQUIRY_STREAMS_MAX
-from onceq.packet.acks import FinalAck
-from onceq.packet.arrived import ArrivedRun
-from onceq.packet.settle import (
+from onceq.model.requests import Remove
+from onceq.packet.acks import (
     EndsAsked,
     EndsOpen,
+    FinalAck,
     Inquiry,
     Memory,
     TurnedAway,
     TwoLives,
     parse_settling,
 )
+from onceq.packet.arrived import ArrivedRun
+
+# ---- in doubt ------------------------------------------------------------------------------------
 
 
 def settling(step: Step, peer: Peer, run: ArrivedRun) -> None:
@@ -379,3 +381,39 @@ def _stays(build: ChangeBuilder, doubt: Doubt | None, index: int, counter: int) 
     if asked and _fate(Ending.NEVER_SETTLED).told is When.ASKED:
         move.copies_to = ((ACKS_OWED, 0, int(IN_DOUBT)),)
     build.move(move)
+
+
+# ---- remove outgoing -----------------------------------------------------------------------------
+#
+# Remove single messages from an outgoing queue for an operator.
+#
+# They end as those of a purge do (`core/ending/ending.py`): a message that never left is not
+# delivered, one that may have left is in doubt, and every report that was asked for is made. The
+# others stay; the next of the stream is linked to the one before the gap.
+#
+# Upholds: I11, I12, I13.
+
+
+def take_out(step: Step, item: Remove, outgoing: OutgoingQueue) -> None:
+    """End a range of what waits for another manager; answer how many messages that were."""
+    if item.transaction:
+        raise TransactionUsage(
+            f"{item.queue} is an outgoing queue: what is taken out of it is gone at once, in no "
+            "transaction"
+        )
+    build = ChangeBuilder(step)
+    count = 0
+    for index, lane in ordered(outgoing):
+        base = lookup_id(index, 0)
+        low, high = max(item.first - base, 0), item.last - base + 1
+        if high <= 0:
+            continue
+        for state in (AVAILABLE, AWAITING):
+            for first, size in lane.ranges(state, low, end=high):
+                gave_up(build, outgoing, index, first, size, MessageClass.NACK_DELETED)
+                count += size
+    step.record(build.change)
+    if count:
+        settled_down(step, outgoing)
+        inquire(step, outgoing)
+    step.answer(item.owner, item.request, count)

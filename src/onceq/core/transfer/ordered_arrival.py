@@ -11,19 +11,21 @@ Upholds: I4, I5, I6, I9, I24.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
+from enum import Enum
 from itertools import pairwise
+from typing import Final
 
 from onceq.core.decision import Observed, Sight
 from onceq.core.delays import place_for
+from onceq.core.ending.acknowledgments import trace_arrival
 from onceq.core.ending.ending import AtHand, ack_flags, end_at_hand
 from onceq.core.ending.table import Side
-from onceq.core.ending.trace_reports import trace_arrival
 from onceq.core.names.packet_names import arrival_key
-from onceq.core.peers import undone_restores
+from onceq.core.peers import lives
+from onceq.core.peers.answer_addresses import learn_address
 from onceq.core.peers.duplicate_identity import twice
-from onceq.core.peers.http_receipts import learn_address
-from onceq.core.peers.refusals import turn_away
-from onceq.core.peers.trust import refused_as_future
+from onceq.core.peers.trust import refused_as_future, turn_away
 from onceq.core.state.peer_table import Peer, Progress
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_FINAL, PUT_HTTP, PUT_WANTS, Advance, Put
@@ -39,14 +41,181 @@ from onceq.core.transfer.admission import (
     room_for,
     stream_room,
 )
-from onceq.core.transfer.filter import Judgment, contradicted, judge
-from onceq.core.transfer.incoming_states import ANSWERS, Verdict
 from onceq.core.transfer.order_acknowledgments import beginning_missing, schedule_ack
+from onceq.model.marks import NEVER_S
+from onceq.model.record import Record
 from onceq.model.run import Run
-from onceq.model.time import NEVER_S
-from onceq.packet import settle
+from onceq.packet import acks
 from onceq.packet.address import DIRECT
 from onceq.packet.arrived import ArrivedRun
+
+# ---- incoming states -----------------------------------------------------------------------------
+#
+# An incoming stream: where an arriving message stands in it, and what follows; the theory.
+#
+# A network repeats, delays and reorders what it carries. A sender transmits again, after each new
+# connection, whatever was not acknowledged. A backup may be put back, or a copy run beside its
+# original. In all of this a receiver must accept each message once and in order (I4, I5), and it
+# cannot keep a list of what it has accepted (I24). It keeps two numbers for each sender and
+# queue: the stream that it is in, and the last number that it has accepted there (EOD-21). They
+# are enough because of three rules that a sender follows:
+#
+# * *Its streams rise, and a new one begins when nothing of the old one is left* (EOD-12). So a
+#   stream that is not greater than the present one is over (EOD-23). It is not enough that a
+#   stream is another one: the first message of a stream that was left may still be under way, and
+#   would be accepted a second time.
+# * *A message names the one before it, anew for each transmission* (EOD-6). So it is next if that
+#   one was accepted, whatever its own number: what expired in between leaves no gap (EOD-8). And
+#   a stream begins with the message that has nothing before it (EOD-24).
+# * *A number is given once* (EOD-5, I7). If it comes again with another message, two managers
+#   send as one. It is not accepted, and not acknowledged either: an acknowledgment would let one
+#   of them forget a message that nobody has (I9, I25).
+#
+# Numbers that a message has passed over were never accepted, and never will be; a receiver
+# remembers them for those who ask what became of a message (`core/state/in_doubt_table.py`).
+#
+# `core/transfer/ordered_arrival.py` says of a run where it stands,
+# `core/transfer/ordered_arrival.py` does what follows. `docs/reference/states.md` shows both
+# tables, and the picture that is drawn from them.
+#
+# Upholds: I4, I5, I7, I9, I24.
+
+
+class StreamState(Enum):
+    """What a stream is for its receiver."""
+
+    NEW = "new"
+    """Greater than the present one, or the first of its sender."""
+    PRESENT = "present"
+    """Messages of it are accepted, each after the one before."""
+    LEFT = "left"
+    """Its sender has begun a greater one: nothing of it is accepted any more."""
+
+
+class Standing(Enum):
+    """Where an arriving message stands in its stream."""
+
+    FIRST = "nothing before it"
+    """It names no message before it."""
+    NEXT = "the next"
+    """The one before it was accepted, and it was not."""
+    AHEAD = "ahead"
+    """The one before it was not accepted."""
+    REPEATED = "again"
+    """Its number was accepted, with this message as far as is known."""
+    ANOTHER = "another message"
+    """Its number was accepted, with another message (``core/state/peer_table.py``)."""
+
+
+class Verdict(Enum):
+    """What the receiver makes of an arriving message."""
+
+    ACCEPT = "accept"
+    DUPLICATE = "duplicate"
+    GAP = "gap"
+    STALE_STREAM = "stale stream"
+    CONFLICT = "identity used twice"
+
+
+VERDICTS: Final[Mapping[StreamState, Mapping[Standing, Verdict]]] = {
+    StreamState.NEW: {Standing.FIRST: Verdict.ACCEPT, Standing.AHEAD: Verdict.GAP},
+    StreamState.PRESENT: {
+        Standing.NEXT: Verdict.ACCEPT,
+        Standing.AHEAD: Verdict.GAP,
+        Standing.REPEATED: Verdict.DUPLICATE,
+        Standing.ANOTHER: Verdict.CONFLICT,
+    },
+    StreamState.LEFT: dict.fromkeys(Standing, Verdict.STALE_STREAM),
+}
+"""By the state of the stream: what a message is that stands there. A message that stands somewhere
+else cannot be: what is first in a stream that is present was accepted, or passed over."""
+
+
+class Answer(Record, frozen=True):
+    """What follows from a verdict.
+
+    Attributes:
+        accepted: The message is stored, or its refusal recorded, and is the last one accepted.
+        acknowledged: An order acknowledgment is due: its sender has not heard how far it is.
+        turned_away: The sender is told why its messages are not accepted.
+        clash: Operators and managers are told that two managers send as one.
+    """
+
+    accepted: bool = False
+    acknowledged: bool = True
+    turned_away: bool = False
+    clash: bool = False
+
+
+ANSWERS: Final[Mapping[Verdict, Answer]] = {
+    Verdict.ACCEPT: Answer(accepted=True),
+    Verdict.DUPLICATE: Answer(),
+    Verdict.GAP: Answer(),
+    Verdict.STALE_STREAM: Answer(turned_away=True),
+    Verdict.CONFLICT: Answer(acknowledged=False, clash=True),
+}
+"""What a receiver does about each verdict. Acknowledged is what it has accepted, never more."""
+
+
+# ---- filter --------------------------------------------------------------------------------------
+#
+# The receiver filter: find the position of an arriving run in its stream, and judge it.
+#
+# Pure decisions about numbers; nothing is stored or sent here.
+# `core/transfer/ordered_arrival.py` says what they are based on, and why they keep messages
+# single and in order.
+#
+# Upholds: I4 (accepted at most once), I5 (commit order), I24 (bounded memory).
+
+
+class Judgment(Record, frozen=True):
+    """Verdicts on one run: its first ``duplicates`` messages are repetitions, and ``verdict``
+    judges the rest."""
+
+    verdict: Verdict
+    duplicates: int = 0
+
+
+def judge(
+    *, stream: int, last: int, arrived: int, number: int, previous: int, count: int = 1
+) -> Judgment:
+    """Return which messages of a run may enter their destination queue now.
+
+    Args:
+        stream: Stream that this receiver is in for the sender and the queue; 0 if none.
+        last: Number of the last message accepted in it; 0 if none.
+        arrived: Stream of the run.
+        number: Number of its first message; the others follow one by one.
+        previous: Previous number of its first message; each other one's is the number before.
+        count: How many messages.
+
+    Returns:
+        ACCEPT: all but the first ``duplicates`` messages are next. Otherwise none is.
+    """
+    known = 0
+    if arrived > stream:
+        state = StreamState.NEW
+        standing = Standing.AHEAD if previous else Standing.FIRST
+    else:
+        state = StreamState.PRESENT if arrived == stream else StreamState.LEFT
+        known = min(max(last - number + 1, 0), count) if arrived == stream else 0
+        if known == count:
+            standing = Standing.REPEATED
+        # A smaller previous number is no gap: the first unacknowledged message names 0, even if
+        # this receiver has accepted messages before it (EOD-7).
+        elif known == 0 and previous > last:
+            standing = Standing.AHEAD
+        else:
+            standing = Standing.NEXT  # behind what is known of the run, if anything is
+    return Judgment(VERDICTS[state][standing], known)
+
+
+def contradicted() -> Judgment:
+    """Return the verdict on a run if one of its numbers was accepted with another message."""
+    return Judgment(VERDICTS[StreamState.PRESENT][Standing.ANOTHER])
+
+
+# ---- ordered arrival -----------------------------------------------------------------------------
 
 
 def ordered(step: Step, peer: Peer, run: ArrivedRun) -> bool:
@@ -91,7 +260,7 @@ def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | No
     stream = progress.stream if progress is not None else 0
     count = len(run.message_numbers)
     if run.stream > stream and refused_as_future(step, peer, run.source, run.stream):
-        turn_away(step, peer, run, settle.FUTURE, here=stream)
+        turn_away(step, peer, run, acks.FUTURE, here=stream)
         return True
     judgment = _verdict_on(step, run, progress)
     ahead = judgment.verdict is Verdict.GAP and not run.http
@@ -109,7 +278,7 @@ def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | No
         refusal = refusal_of(step, peer, run, queue, len(packets.data))
         # Over HTTP ``_http_takes`` has declined all refusals but those that are only too late.
         if refusal and not run.http and not refusal_room(step, run, refusal):
-            turn_away(step, peer, run, settle.NO_ROOM, here=stream)
+            turn_away(step, peer, run, acks.NO_ROOM, here=stream)
             return True
         if run.acknowledge or run.receipts:
             expect_answers(step, peer, run, refusal)
@@ -119,7 +288,7 @@ def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | No
             return False
         if step.state.restored is not None:
             # It compares the run with the progress that is about to advance.
-            undone_restores.came(step, run, progress, skip)
+            lives.came(step, run, progress, skip)
         # One record for each part: after a crash in between, the progress is at the end of a part,
         # and the sender brings the rest again.
         for first, part, why in fates(step, queue, packets, refusal):
@@ -133,7 +302,7 @@ def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | No
     elif progress is not None:
         _count_refused(step, run, progress, judgment.verdict)
         if answer.turned_away:
-            turn_away(step, peer, run, settle.STALE, here=stream)
+            turn_away(step, peer, run, acks.STALE, here=stream)
         if answer.clash:
             twice(step, progress, run)
     if progress is not None and answer.acknowledged:

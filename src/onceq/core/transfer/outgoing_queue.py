@@ -9,9 +9,13 @@ Upholds: I10 (release only on truth), I26 (liveness).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from onceq.core.ending.ending import end_range, gave_up
 from onceq.core.ending.table import Ending
-from onceq.core.peers import undone_restores
+from onceq.core.names.resolve import lead_of
+from onceq.core.peers import lives
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE, AWAITING
@@ -24,11 +28,86 @@ from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
 from onceq.core.transfer.connecting import connect, has_turn, put_off_alone
 from onceq.core.transfer.late_refusals import note_taken
-from onceq.core.transfer.outgoing_states import held
 from onceq.model.classes import REFUSALS, MessageClass
-from onceq.model.connection import ConnectionStatus
 from onceq.model.limits import ASKED_MESSAGES, ENDS_ASKED_S, LEFT_AHEAD
+from onceq.model.names import Kind
+from onceq.model.resultcodes import ConnectionStatus
 from onceq.packet.acks import FinalAck, OrderAck
+
+# ---- outgoing states -----------------------------------------------------------------------------
+#
+# The state of an outgoing queue as MSMQ names it, and what a queue in it may do.
+#
+# MSMQ has one word for what is several things here: what operators have said, what the directory
+# knows, and how far the link is (`core/state/transition_tables.py`). The word is derived in one
+# place, by precedence: what always keeps a queue from moving comes first.
+#
+# ==================  ==========================================================================
+# `LOCKED`          this manager is hardened, and the destination not reached over HTTP (Q-7)
+# `ONHOLD`          an operator has paused the queue `DISCONNECTING`,  as the link is,
+# whatever follows: a session that an operator has had closed `CONNECTED`       goes on until it
+# is `NEED VALIDATION` a public name of which nobody says yet where it leads (DL-14)
+# `DISCONNECTED`    an operator has disconnected this manager; or the next attempt is put off
+# `WAITING`         a session was asked for `INACTIVE`        nothing has to be sent, so no
+# link is made ==================
+# ==========================================================================
+#
+# Upholds: I26.
+
+
+LOCAL_CONNECTION = "LOCAL CONNECTION"
+STATES: Final[Mapping[str, int]] = {
+    LOCAL_CONNECTION: 0,
+    "DISCONNECTED": 1,
+    "WAITING": 2,
+    "NEED VALIDATION": 3,
+    "ONHOLD": 4,
+    "INACTIVE": 5,
+    "CONNECTED": 6,
+    "DISCONNECTING": 7,
+    "LOCKED": 8,
+}
+"""Strings of PROPID_MGMT_QUEUE_STATE with their numbers (Q-40)."""
+
+OF_LINK: Final[Mapping[Link, str]] = {
+    Link.NONE: "INACTIVE",
+    Link.CONNECTING: "WAITING",
+    Link.CONNECTED: "CONNECTED",
+    Link.CLOSING: "DISCONNECTING",
+    Link.PUT_OFF: "DISCONNECTED",
+}
+"""What a link is called if nothing else has a say."""
+
+
+def state_of(step: Step, outgoing: OutgoingQueue) -> str:
+    """The state of an outgoing queue, in the words of Q-40."""
+    if locked(step, outgoing):
+        return "LOCKED"
+    if outgoing.paused_s:
+        return "ONHOLD"
+    if outgoing.session:
+        return OF_LINK[outgoing.link]
+    if outgoing.name.kind is Kind.PUBLIC and lead_of(step, outgoing) is None:
+        return "NEED VALIDATION"
+    return "DISCONNECTED" if step.state.offline_s else OF_LINK[outgoing.link]
+
+
+def held(step: Step, outgoing: OutgoingQueue) -> bool:
+    """Whether nothing may leave, and no link be made: paused, disconnected by an operator, being
+    purged, or locked."""
+    return bool(
+        outgoing.paused_s or step.state.offline_s or outgoing.purging
+        or (step.settings.hardened and locked(step, outgoing))
+    )  # fmt: skip
+
+
+def locked(step: Step, outgoing: OutgoingQueue) -> bool:
+    """Whether this manager is hardened and the destination not reached over HTTP (Q-7)."""
+    return step.settings.hardened and outgoing.name.protocol not in ("HTTP", "HTTPS")
+
+
+# ---- outgoing queue ------------------------------------------------------------------------------
+
 
 TOO_LATE = MessageClass.NACK_REACH_QUEUE_TIMEOUT
 PROBE_MESSAGES = 64
@@ -65,7 +144,7 @@ def lost(
     until their time, and only then a new session is made (EOD-17).
 
     Returns:
-        Whether to try again later (``core/transfer/attempts.py``).
+        Whether to try again later (``core/transfer/sessions.py``).
     """
     outgoing.happens(LinkEvent.LOSE)
     step.sessions.full_windows.discard(outgoing.number)
@@ -111,7 +190,7 @@ def resend(step: Step, number: int) -> None:
 
     The sender does not know how much of it the receiver has; maybe all, and only acknowledgments
     were lost. So the first few go alone, and their answer says where to continue. Where receivers
-    name what they lack (``core/transfer/hole_repair.py``), fewer go.
+    name what they lack (``core/transfer/order_acknowledgments.py``), fewer go.
     """
     outgoing = step.state.all_queues.get(number)
     if not isinstance(outgoing, OutgoingQueue):
@@ -267,7 +346,7 @@ def order_acked(step: Step, ack: OrderAck) -> None:
         end = outgoing.ever_sent + 1
     head = outgoing.head
     if head.base + ack.number > min(head.end, lane.next - 1):
-        undone_restores.note(step, ack.acker, undone_restores.SENT)
+        lives.note(step, ack.acker, lives.SENT)
     if outgoing.last_ack == (ack.stream, ack.number):
         outgoing.last_ack_count += 1
         outgoing.last_ack_s = step.now.wall_s

@@ -14,34 +14,112 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
 from onceq.core.decision import CloseSession, Ready
-from onceq.core.ending.ending import end_range, gave_up
-from onceq.core.ending.portions import numbered, some_at_a_time
+from onceq.core.ending.ending import ENDED_AT_ONCE, end_range, gave_up, numbered, some_at_a_time
 from onceq.core.ending.table import Ending
 from onceq.core.inputs.inputs import ConnectFailed, SessionAcked, SessionClosed, SessionOpened
 from onceq.core.names.resolve import is_local
 from onceq.core.peers.duplicate_identity import acknowledged_more, answered_as_us, met
-from onceq.core.peers.trail_heads import keep_head
+from onceq.core.peers.lives import keep_head
+from onceq.core.peers.strangers import answered, led_back
 from onceq.core.peers.trust import bind, may_not_serve, not_believed, unproven_sessions
-from onceq.core.peers.wrong_names import answered, led_back
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import AnyQueue
-from onceq.core.state.records import Op, RangeChange
+from onceq.core.state.records import PUT_ONCE, Op, RangeChange
 from onceq.core.state.transition_tables import Link, LinkEvent
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.connect_attempts import ConnectAttempt
+from onceq.core.step.connections import ConnectAttempt
 from onceq.core.step.step import Step
-from onceq.core.transfer.attempts import over
+from onceq.core.transfer.abandoned_streams import question
 from onceq.core.transfer.connecting import attach, put_off
 from onceq.core.transfer.forward import FORWARD_LANE
 from onceq.core.transfer.in_doubt import inquire
-from onceq.core.transfer.outgoing_queue import handed_over, note_posted, wake
-from onceq.core.transfer.outgoing_states import held
-from onceq.core.transfer.stranded import question
-from onceq.core.transfer.untold import ask
+from onceq.core.transfer.outgoing_queue import (
+    TOO_LATE,
+    handed_over,
+    held,
+    lost,
+    note_posted,
+    start_if_possible,
+    wake,
+)
+from onceq.core.transfer.pending_outcomes import ask
 from onceq.model.classes import MessageClass
-from onceq.model.connection import ConnectionStatus
+from onceq.model.resultcodes import ConnectionStatus
+
+# ---- attempts ------------------------------------------------------------------------------------
+#
+# End an attempt: a session was lost or never made, and its outgoing queues react.
+#
+# Messages that were to be tried once have been tried, and end (CNF-4); some may have arrived.
+# They may be very many, so a step ends a bounded number of them, and nothing leaves until the
+# last one has ended: it would be tried twice. What is sent meanwhile belongs to the next attempt.
+# After a crash in between, the rest is tried once more, as after a crash before the attempt.
+#
+# Upholds: I24 (no step is longer the more there is), I26 (everything else is tried again).
+
+
+def over(
+    step: Step,
+    outgoing: OutgoingQueue,
+    reason: str,
+    *,
+    idle: bool = False,
+    status: ConnectionStatus = ConnectionStatus.UNKNOWN_FAILURE,
+) -> None:
+    """Record why there is no session, and try again later (Q-9)."""
+    if lost(step, outgoing, reason, idle=idle, status=status):
+        step.begin(_tried(step, outgoing))
+    else:
+        _ask_later(step, outgoing)
+
+
+def _tried(step: Step, outgoing: OutgoingQueue) -> Iterator[None]:
+    """End the messages that were to be tried once, then put off the rest."""
+    ends = {index: outgoing.lanes[index].next for index in outgoing.wanting}
+    while _end_portion(step, outgoing, ends):
+        outgoing.purging += 1
+        yield
+        outgoing.purging -= 1
+        if step.state.all_queues.get(outgoing.number) is not outgoing:
+            return
+    if outgoing.session:
+        start_if_possible(step, outgoing)
+    elif outgoing.link is Link.NONE and outgoing.pending() and not held(step, outgoing):
+        put_off(step, outgoing)
+    _ask_later(step, outgoing)
+
+
+def _end_portion(step: Step, outgoing: OutgoingQueue, ends: dict[int, int]) -> bool:
+    """End at most one step's messages; return whether more may remain."""
+    build, left = ChangeBuilder(step), ENDED_AT_ONCE
+    for index, end in ends.items():
+        lane, at = outgoing.lanes[index], outgoing.tried_once.get(index, 0)
+        for w in outgoing.wants(index).since(at):
+            # Messages that were sent meanwhile may have made the last range longer.
+            if left <= 0 or max(at, w.first) >= end:
+                break
+            at, stop = max(at, w.first), min(w.end, end)
+            if w.flags & PUT_ONCE:
+                for first, count in lane.ranges(AVAILABLE, at, end=stop, count_max=left):
+                    gave_up(build, outgoing, index, first, count, TOO_LATE)
+                    left, at = left - count, first + count
+            # A range that is only examined counts, too.
+            left -= 1
+            at = at if left < 0 else stop
+        outgoing.tried_once[index] = at
+    step.record(build.change)
+    return left <= 0
+
+
+def _ask_later(step: Step, outgoing: OutgoingQueue) -> None:
+    """Ask later about messages that were tried once and may have arrived (CNF-4)."""
+    if not outgoing.inquiries.due_us:
+        inquire(step, outgoing)
+
+
+# ---- sessions ------------------------------------------------------------------------------------
 
 
 def opened(step: Step, item: SessionOpened) -> None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from onceq.core.decision import Observed, Piece, Ready, Sight, Transmit
 from onceq.core.delays import REFUSED_AT_ONCE, refuse_delayed
-from onceq.core.ending.final_acknowledgments import ACK_LANE, ends_wait, order_queue_key
+from onceq.core.ending.acknowledgments import ACK_LANE, ends_wait, order_queue_key
 from onceq.core.inputs.inputs import Room
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer
@@ -32,11 +32,11 @@ from onceq.core.step.step import Step
 from onceq.core.transfer.connecting import attach
 from onceq.core.transfer.outgoing_queue import (
     about_to_leave,
+    held,
     last_allowed,
     settled_down,
     start_clock,
 )
-from onceq.core.transfer.outgoing_states import held
 from onceq.packet.acks import order_ack
 
 

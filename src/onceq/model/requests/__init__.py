@@ -8,21 +8,12 @@ never cross the wire, so that no application can speak for another one.
 Upholds: I24 (no value from outside makes the core fail: ``check`` refuses it before).
 """
 
-from onceq.model.requests.batch import (
-    SendItem,
-)
-from onceq.model.requests.directory import (
-    EditDirectory,
-)
-from onceq.model.requests.jobs import (
-    CancelJob,
-    StartJob,
-)
 from onceq.model.requests.messages import (
     CancelReceive,
     Claim,
     CloseCursor,
     Fetch,
+    ForgetReader,
     Messages,
     MoveMessage,
     OpenCursor,
@@ -31,15 +22,19 @@ from onceq.model.requests.messages import (
     Receive,
     Reject,
     Remove,
+    RenewHold,
     Seek,
+    TakeRead,
 )
 from onceq.model.requests.operations import (
     AcceptClock,
+    CancelJob,
     ForgetPeer,
     Grip,
     HoldLog,
     Look,
     ResetStream,
+    StartJob,
     Steer,
     SteerOutgoing,
 )
@@ -48,15 +43,11 @@ from onceq.model.requests.queues import (
     CloseQueue,
     CreateQueue,
     DeleteQueue,
+    EditDirectory,
     OpenQueue,
     PurgeQueue,
     SetQueue,
     Share,
-)
-from onceq.model.requests.reading import (
-    ForgetReader,
-    RenewHold,
-    TakeRead,
 )
 from onceq.model.requests.request import (
     COUNT,
@@ -64,12 +55,10 @@ from onceq.model.requests.request import (
     Request,
 )
 from onceq.model.requests.rights import (
-    ExplainRight,
-    SetRights,
-)
-from onceq.model.requests.tokens import (
     CreateToken,
+    ExplainRight,
     RevokeToken,
+    SetRights,
 )
 from onceq.model.requests.transactions import (
     Abort,
@@ -77,6 +66,7 @@ from onceq.model.requests.transactions import (
     Begin,
     Commit,
     Send,
+    SendItem,
 )
 from onceq.model.requests.xa import (
     AskDecision,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final
 
@@ -18,6 +18,10 @@ from onceq.model.record import field
 from onceq.model.requests.request import WORDS_MAX, Needs, Request, choice, is_text, quoted
 from onceq.model.results import Opened
 from onceq.model.rights import Right
+from onceq.model.views.managers import ListView
+
+# ---- queues --------------------------------------------------------------------------------------
+
 
 _KINDS: Final[Mapping[str, type]] = {
     "name": str,
@@ -179,3 +183,32 @@ def queue_values(values: Mapping[str, Any]) -> dict[str, Any]:
             except ValueError as error:
                 raise IllegalPropertyValue(f"a queue type: {error}") from None
     return found
+
+
+# ---- directory -----------------------------------------------------------------------------------
+#
+# Requests about the directory.
+
+
+class _EditDirectory(Request, kw_only=True):
+    """Of a change of the directory, what the service fills in."""
+
+    guid: bytes = b""
+
+
+class EditDirectory(_EditDirectory):
+    """Change a list of the directory. Answer: a ListView (``core/management/directory_rules.py``).
+
+    Attributes:
+        what: create, add, remove or drop.
+        name: Of the list, or ``DL=guid``.
+        members: Format names to be added or removed.
+        guid: Of a new list, which the service draws.
+    """
+
+    code = 24
+    needs = Right.ADMINISTER
+    answer = ListView
+    what: str
+    name: str
+    members: Sequence[str] = ()

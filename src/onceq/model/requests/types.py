@@ -15,8 +15,8 @@ from types import UnionType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from onceq.errors import InvalidParameter
-from onceq.model.requests.batch import SendItem
 from onceq.model.requests.request import Request, is_text, quoted, said
+from onceq.model.requests.transactions import SendItem
 
 _WORDS: Final = {str: "valid text", int: "a whole number", bool: "True or False", bytes: "bytes"}
 _Field = tuple[str, tuple[type, ...], tuple[type, ...]]

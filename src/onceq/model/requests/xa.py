@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from onceq.errors import InvalidParameter
-from onceq.model.branch import Decision, Join, Leave, Vote
+from onceq.model.branches import Decision, Join, Leave, Vote, Xid, agent_of
 from onceq.model.limits import (
     GROUP_APP_CHARS_MAX,
     GROUP_NOTE_CHARS_MAX,
@@ -17,12 +17,11 @@ from onceq.model.limits import (
     PARTNER_CHARS_MAX,
     PREPARED_MAX,
 )
-from onceq.model.requests.batch import SendItem
 from onceq.model.requests.request import Needs, Request, choice
+from onceq.model.requests.transactions import SendItem
 from onceq.model.results import Promised, Sent
 from onceq.model.rights import Right
-from onceq.model.views.work import GroupResult, RowsView
-from onceq.model.xid import Xid, agent_of
+from onceq.model.views.looks import GroupResult, RowsView
 
 VERSION_MAX: Final = (1 << 63) - 1
 """Of a group: 64 bits with a sign, as batches have them."""
@@ -272,8 +271,8 @@ class CommitGroup(Request):
         app: Who commits groups one after another, such as a streaming query.
         query: Which life of it this is; empty: it does not say.
         version: Number of the batch, rising; one that is not above the last was committed before.
-        prefix: What all branches of the batch begin with (``model/xid.py``); of those that are not
-            in the list nothing is committed, and prepared ones are rolled back.
+        prefix: What all branches of the batch begin with (``model/branches.py``); of those that
+            are not in the list nothing is committed, and prepared ones are rolled back.
         xids: The branches, in the order in which they take effect.
         target: Where its groups go. One that was committed before for another is refused, instead
             of being taken for done. Empty: it does not say.

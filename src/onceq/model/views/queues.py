@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Annotated, Final
 
 from onceq.errors import InvalidParameter
-from onceq.model.numbers import read_number
+from onceq.model.identity import read_number
 from onceq.model.record import Record, field
 from onceq.model.views.view import Column, View
 

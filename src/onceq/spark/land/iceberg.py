@@ -20,8 +20,8 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import update_table_metadata
 
-from onceq.spark.land import files
-from onceq.spark.land.files import File
+from onceq.spark.land import memory
+from onceq.spark.land.memory import File
 from onceq.spark.land.plan import DATE
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Folder(NoopCatalog):  # type: ignore[misc]
         from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
         from pyiceberg.transforms import DayTransform
 
-        files.make_folder(self.metadata)
+        memory.make_folder(self.metadata)
         # A table knows its columns by numbers.
         found = assign_fresh_schema_ids(self._convert_schema_if_needed(schema))
         parts = []
@@ -114,7 +114,7 @@ class Folder(NoopCatalog):  # type: ignore[misc]
         self.settle()
         fresh = self.metadata / f"v{version}.{os.getpid()}.new"
         fresh.write_text(made.model_dump_json(exclude_none=True))
-        files.sync_path(fresh)
+        memory.sync_path(fresh)
         try:
             os.link(fresh, self._path(version))
         except FileExistsError:
@@ -124,18 +124,18 @@ class Folder(NoopCatalog):  # type: ignore[misc]
         self.settle()
         hint = self.metadata / f"{HINT}.new"
         hint.write_text(str(version))
-        files.sync_path(hint)
+        memory.sync_path(hint)
         hint.replace(self.metadata / HINT)
-        files.sync_path(self.metadata)
+        memory.sync_path(self.metadata)
 
     def settle(self) -> None:
         """Let all that is there survive a loss of power."""
         there = {path.name for path in self.metadata.iterdir() if path.name != HINT}
         for name in there - self._synced:
             with contextlib.suppress(FileNotFoundError):  # others may clean up
-                files.sync_path(self.metadata / name)
-        files.sync_path(self.metadata)
-        files.sync_path(self._to)
+                memory.sync_path(self.metadata / name)
+        memory.sync_path(self.metadata)
+        memory.sync_path(self._to)
         self._synced |= there
 
 

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from onceq.client.opening import connect_for_job
-from onceq.client.pause import pause
+from onceq.client.stopping import pause
 from onceq.errors import InvalidParameter, UsageError
 from onceq.spark.connections import FROM_ENVIRONMENT, CredentialFiles
-from onceq.spark.land import files
+from onceq.spark.land import memory
 from onceq.spark.sink.options import COLUMNS
 
 if TYPE_CHECKING:
@@ -151,11 +151,11 @@ class Replay:
                 )
             return plan
         _prepared(self._spark, self._wish)  # a mistake must not leave a checkpoint
-        files.make_folder(self._folder)
+        memory.make_folder(self._folder)
         if any(self._folder.iterdir()):
             raise UsageError(f"{self._folder} is not empty, and not the checkpoint of a replay")
         plan = {"id": f"replay-{uuid.uuid4()}", "wish": wish}
-        files.write_json(place, plan)
+        memory.write_json(place, plan)
         return plan
 
     def _kept(self) -> list[tuple[str, int]]:
@@ -196,7 +196,7 @@ class Replay:
             sent += self._send(self._step, say, 0.0)
         for step in self._steps(pace):
             behind = metronome.wait(self._times(step) if pace.speed else [])
-            files.write_json(self._folder / "step.json", asdict(step))
+            memory.write_json(self._folder / "step.json", asdict(step))
             count = self._send(step, say, behind)
             metronome.sent(count)
             sent += count
@@ -262,7 +262,7 @@ class Replay:
         writer.save()
         count = step.end - step.first
         step.done, step.rows = True, step.rows + count
-        files.write_json(self._folder / "step.json", asdict(step))
+        memory.write_json(self._folder / "step.json", asdict(step))
         self._step = step
         say(ReplayProgress(step.rows, self.rows, behind_s))
         return count

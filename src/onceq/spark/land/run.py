@@ -13,8 +13,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from onceq.errors import OnceqError, ServiceNotAvailable
+from onceq.spark.connections import Target
 from onceq.spark.error_codes import wrong
-from onceq.spark.land import decoding, files
+from onceq.spark.land import decoding
+from onceq.spark.land import memory as files
 from onceq.spark.land.memory import Memory, began
 from onceq.spark.land.plan import DATE, IDENTITY, Field, Plan, check_names, fields_of
 from onceq.spark.land.reading import COUNTED, Proof, count, rows_of
@@ -24,7 +26,6 @@ from onceq.spark.source.access import Access
 from onceq.spark.source.offsets import QueueSample
 from onceq.spark.source.options import ddl, parse
 from onceq.spark.source.queue_matching import unsteady
-from onceq.spark.targets import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from onceq.spark.land import files
-from onceq.spark.land.files import File
+from onceq.spark.land import memory
+from onceq.spark.land.memory import File
 from onceq.spark.land.plan import DATE, DATED, Plan
 
 if TYPE_CHECKING:
@@ -160,9 +160,9 @@ class DeltaTable:
         fresh = {path.name for path in log.iterdir() if path.is_file()} - self._synced
         for name in fresh:
             with contextlib.suppress(FileNotFoundError):  # others may clean up
-                files.sync_path(log / name)
-        files.sync_path(log)
-        files.sync_path(self._to)
+                memory.sync_path(log / name)
+        memory.sync_path(log)
+        memory.sync_path(self._to)
         self._synced |= fresh
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from onceq.model.classes import MessageClass
+from onceq.model.marks import NEVER_S, SECOND_US
+from onceq.model.names import folded
 from onceq.model.queue import QUOTA_UNLIMITED_KB
-from onceq.model.spelling import folded
-from onceq.model.time import NEVER_S, SECOND_US
 from onceq.spark.argument_checks import require_frame
 from onceq.spark.error_codes import wrong
 from onceq.spark.operators import rules

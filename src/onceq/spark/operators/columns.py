@@ -24,8 +24,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onceq.model.numbers import read_number
-from onceq.model.spelling import folded
+from onceq.model.identity import read_number
+from onceq.model.names import folded
 from onceq.spark.argument_checks import require_frame, require_integer, require_names
 from onceq.spark.error_codes import wrong
 from onceq.spark.operators.rules import NUMBER_MAX, Flags, Ints, Streams

@@ -52,9 +52,9 @@ from onceq.spark.operators.key_buckets import (
     answered,
     bucketed,
     in_one_task,
+    placed,
     unnamed,
 )
-from onceq.spark.operators.row_packing import placed
 from onceq.spark.operators.rules import ACCEPT, MALFORMED, VERDICTS, Flags, Ints, Streams, judge
 
 Codes = np.ndarray[Any, np.dtype[np.int8]]

@@ -20,14 +20,13 @@ import pyarrow.compute as pc
 
 from onceq.directory import FileDirectory
 from onceq.errors import NoDirectory, OnceqError, QueueNotFound, UnsupportedOperation
-from onceq.model.caret import one_line
 from onceq.model.directory import Snapshot
-from onceq.model.names import FormatName, Kind, parse_path_name
-from onceq.model.sending import check_send, elements_of, in_order
+from onceq.model.names import FormatName, Kind, check_send, elements_of, in_order, parse_path_name
+from onceq.model.wording import one_line
 from onceq.spark.argument_checks import described, require_flag
 from onceq.spark.error_codes import wrong
 from onceq.spark.operators.columns import TEXT, free, need, with_columns
-from onceq.spark.operators.row_packing import BATCH_ROWS
+from onceq.spark.operators.key_buckets import BATCH_ROWS
 
 WHAT: Final = "expand_destinations"
 QUEUE: Final = "queue"

@@ -52,9 +52,9 @@ from onceq.spark.operators.key_buckets import (
     clocked,
     deciding,
     in_one_task,
+    placed,
     unnamed,
 )
-from onceq.spark.operators.row_packing import placed
 from onceq.spark.operators.rules import NUMBER_MAX, Flags, Ints, Streams, renewable
 from onceq.spark.operators.rules import number as number_rule
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from onceq.model.classes import MessageClass
-from onceq.model.time import SECOND_US
+from onceq.model.marks import SECOND_US
 from onceq.spark.operators import rules
 from onceq.spark.operators.arrivals import (
     DECIDING,
@@ -42,8 +42,7 @@ from onceq.spark.operators.arrivals import (
     with_answers,
 )
 from onceq.spark.operators.columns import keyed, numbers_of, streams_of
-from onceq.spark.operators.key_buckets import Memory
-from onceq.spark.operators.row_packing import placed
+from onceq.spark.operators.key_buckets import Memory, placed
 from onceq.spark.operators.rules import FOREVER, Flags, Ints
 
 

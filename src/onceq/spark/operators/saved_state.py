@@ -23,8 +23,7 @@ from onceq.spark.argument_checks import described, require_integer, require_sess
 from onceq.spark.error_codes import wrong
 from onceq.spark.operators import eod, numbering, quotas, settling
 from onceq.spark.operators.columns import SEPARATOR
-from onceq.spark.operators.key_buckets import Memory
-from onceq.spark.operators.row_packing import BATCH_ROWS
+from onceq.spark.operators.key_buckets import BATCH_ROWS, Memory
 from onceq.spark.operators.rules import FOREVER
 
 STATE_VARIABLE: Final = "memory"

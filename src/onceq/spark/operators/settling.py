@@ -46,6 +46,7 @@ from onceq.spark.operators.columns import (
 )
 from onceq.spark.operators.key_buckets import (
     BUCKETS,
+    CLOCK,
     FOUND,
     Answers,
     answered,
@@ -56,7 +57,6 @@ from onceq.spark.operators.key_buckets import (
     unnamed,
 )
 from onceq.spark.operators.quotas import Limited
-from onceq.spark.operators.row_packing import CLOCK
 from onceq.spark.operators.rules import NUMBER_MAX
 
 WHAT: Final = "settle"

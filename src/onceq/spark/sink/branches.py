@@ -33,9 +33,8 @@ from onceq.errors import (
     UnknownBranch,
     WrongAddress,
 )
-from onceq.model.branch import Vote
+from onceq.model.branches import Vote, Xid
 from onceq.model.run import Run
-from onceq.model.xid import Xid
 from onceq.spark.connections import Patience, Spell
 from onceq.spark.error_codes import coded
 from onceq.spark.sink.rows import Piece

@@ -28,13 +28,15 @@ from onceq.spark.argument_checks import Option, named, number, yes_no
 from onceq.spark.connections import (
     CREDENTIALS,
     FROM_ENVIRONMENT,
+    SCHEME,
     CredentialFiles,
     Patience,
     credential_files_of,
+    parts_of,
     patience_of,
+    scheme_of,
 )
 from onceq.spark.error_codes import wrong
-from onceq.spark.targets import SCHEME, parts_of, scheme_of
 
 VERSION_MAX: Final = (1 << 63) - 1
 LIFETIME_S_MAX: Final = 0xFFFF_FFFE

@@ -37,10 +37,10 @@ import pyarrow.compute as pc
 
 from onceq.errors import BodyTooLarge, IllegalPropertyValue, OnceqError
 from onceq.model.limits import EXTENSION_BYTES_MAX, LABEL_CHARS_MAX, PACKET_BYTES_MAX
+from onceq.model.marks import NEVER_S
 from onceq.model.message import CORRELATION_BYTES, OWN
+from onceq.model.names import folded
 from onceq.model.run import LENGTH_TYPE, Run
-from onceq.model.spelling import folded
-from onceq.model.time import NEVER_S
 from onceq.spark import message_columns as layout
 from onceq.spark.operators.columns import numbers_of, streams_of
 from onceq.spark.sink.options import CARRIED, COLUMNS, carries

@@ -52,11 +52,11 @@ from onceq.errors import (
     TransactionUsage,
     UsageError,
 )
+from onceq.model.branches import Xid
 from onceq.model.identity import guid_bytes
 from onceq.model.limits import LABEL_CHARS_MAX
 from onceq.model.names import parse_any
 from onceq.model.run import Run
-from onceq.model.xid import Xid
 from onceq.spark.connections import connection
 from onceq.spark.error_codes import coded
 from onceq.spark.sink.branches import Filling, Kept, Line, NotTaken, Opened, fence, parts, unnoticed
@@ -66,7 +66,7 @@ from onceq.spark.sink.rows import BODY_BYTES_MAX, Piece, Pieces, rows_sum
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from onceq.client.plans.batch_commit import Attempt
+    from onceq.client.plans.branches import Attempt
 
 
 LABEL_SHOWN: Final = 40

@@ -42,8 +42,8 @@ from pyspark.sql.datasource import (
 from onceq.client.recovering import ManagerResource
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import GroupDiffers, GroupIncomplete, ManagerAway, OnceqError, UsageError
-from onceq.model.views.work import GroupResult
-from onceq.model.xid import GROUP_MARK, ONCEQ_FORMAT, Xid, group_of
+from onceq.model.branches import GROUP_MARK, ONCEQ_FORMAT, Xid, group_of
+from onceq.model.views.looks import GroupResult
 from onceq.spark.connections import connection
 from onceq.spark.error_codes import coded, wrong
 from onceq.spark.sink.branches import Line, asked_again

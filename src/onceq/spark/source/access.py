@@ -28,8 +28,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from onceq.client.opening import connect_for_job
-from onceq.client.pause import pause
 from onceq.client.plans import cursors
+from onceq.client.stopping import pause
 from onceq.client.threads.manager import QueueManager
 from onceq.client.threads.open_queue import OpenQueue
 from onceq.errors import (
@@ -47,8 +47,8 @@ from onceq.model.views.queues import QueueView, RangeView, ReaderView
 from onceq.spark import connections
 from onceq.spark.connections import FROM_ENVIRONMENT, CredentialFiles, Patience, Spell
 from onceq.spark.error_codes import coded
-from onceq.spark.source import batch_limits
-from onceq.spark.source.checkpoint_conflicts import StreamIdentity, is_from_here
+from onceq.spark.source import offsets
+from onceq.spark.source.conflicts import StreamIdentity, is_from_here
 from onceq.spark.source.offsets import QueueSample, Range
 
 if TYPE_CHECKING:
@@ -358,7 +358,7 @@ class Access:
             batch = self.page(queue, place, place + (1 << 62), 0, 1)
             return None if batch is None else (batch.lookup_ids[0], batch.arrived_times[0])
 
-        return batch_limits.place_before(sight, second, next_behind)
+        return offsets.place_before(sight, second, next_behind)
 
     # ---- removing -------------------------------------------------------------------------
 

@@ -23,22 +23,20 @@ from onceq.model.limits import READER_CHARS_MAX
 from onceq.spark.argument_checks import Option, named, number, second_of, span_s, yes_no
 from onceq.spark.connections import (
     CREDENTIALS,
+    LOOKUP_MAX,
     CredentialFiles,
     Patience,
-    credential_files_of,
-    patience_of,
-)
-from onceq.spark.error_codes import wrong
-from onceq.spark.source.batch_limits import BATCH_MESSAGES
-from onceq.spark.targets import (
-    LOOKUP_MAX,
     Pattern,
     Target,
+    credential_files_of,
     offsets_of,
+    patience_of,
     pattern_of,
     targets_of,
     word_of,
 )
+from onceq.spark.error_codes import wrong
+from onceq.spark.source.offsets import BATCH_MESSAGES
 
 NEVER: Final = -1
 

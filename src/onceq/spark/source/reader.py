@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from onceq.spark.connections import LATEST, Target
 from onceq.spark.error_codes import wrong
 from onceq.spark.source.access import Access, borrowed
-from onceq.spark.source.batch_limits import beginning, split, start_of
-from onceq.spark.source.losses import judge
-from onceq.spark.source.offsets import QueueSample, Range
+from onceq.spark.source.conflicts import judge
+from onceq.spark.source.offsets import QueueSample, Range, beginning, split, start_of
 from onceq.spark.source.options import NEVER, SourceOptions
 from onceq.spark.source.rows import PREFIX_BYTES, arrow_schema, prefix, record_batch
-from onceq.spark.targets import LATEST, Target
 
 if TYPE_CHECKING:
     import pyarrow as pa

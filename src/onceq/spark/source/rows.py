@@ -31,11 +31,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from onceq.model.classes import class_name
-from onceq.model.delayed import DELAYED_MARK, undelayed
 from onceq.model.identity import guid_text
-from onceq.model.returned import MARK, unmarked
-from onceq.model.time import NEVER_S, SECOND_US
-from onceq.model.traced import TRACED_MARK, untraced
+from onceq.model.marks import (
+    DELAYED_MARK,
+    NEVER_S,
+    RETURNED_MARK,
+    SECOND_US,
+    TRACED_MARK,
+    undelayed,
+    unmarked,
+    untraced,
+)
 from onceq.packet import layout as at
 from onceq.packet.address import DIRECT, name_of, response_name
 from onceq.packet.batch import Batch
@@ -435,7 +441,7 @@ def _extension(table: _Table) -> pa.Array:
     found = packets.cut(*packets.extension)
     data = found.buffers()[2]
     raw = memoryview(data).tobytes() if data is not None else b""
-    if not any(mark in raw for mark in (MARK, DELAYED_MARK, TRACED_MARK)):
+    if not any(mark in raw for mark in (RETURNED_MARK, DELAYED_MARK, TRACED_MARK)):
         return found
     plain = [unmarked(untraced(undelayed(value)[0])[0])[0] for value in found.to_pylist()]
     return pa.array(plain, pa.binary())

@@ -32,19 +32,36 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from onceq.client.pause import pause
+from onceq.client.stopping import pause
 from onceq.errors import MessagesMissing, OnceqError
 from onceq.model.views.queues import RangeView, ReaderView
+from onceq.spark.connections import Target
 from onceq.spark.error_codes import wrong
 from onceq.spark.source.access import Access
-from onceq.spark.source.batch_limits import BATCH_MESSAGES, beginning, limit_batch, split
-from onceq.spark.source.checkpoint_conflicts import StreamIdentity, check, check_batch, who
-from onceq.spark.source.losses import judge, tell_left, tell_locked, tell_removes, tell_taken
-from onceq.spark.source.offsets import NOTHING, Offset, QueueSample, Range
+from onceq.spark.source.conflicts import (
+    StreamIdentity,
+    check,
+    check_batch,
+    judge,
+    tell_left,
+    tell_locked,
+    tell_removes,
+    tell_taken,
+    who,
+)
+from onceq.spark.source.offsets import (
+    BATCH_MESSAGES,
+    NOTHING,
+    Offset,
+    QueueSample,
+    Range,
+    beginning,
+    limit_batch,
+    split,
+)
 from onceq.spark.source.options import SourceOptions
 from onceq.spark.source.queue_matching import Discovery, Resolved, resolve, unsteady
 from onceq.spark.source.reader import RangePartition, Rows, starting
-from onceq.spark.targets import Target
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,21 +12,28 @@ Upholds: I24 (what comes from outside is checked for its type).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from operator import attrgetter
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, Final, NamedTuple, cast, get_args, get_type_hints
 
 import msgspec
 
-from onceq.errors import InvalidParameter, MalformedPacket
+from onceq.errors import InsufficientResources, InvalidParameter, MalformedPacket, OnceqError
+from onceq.model.limits import CLIENT_FRAME_BYTES_MAX
 from onceq.model.message import PLAIN
 from onceq.model.record import defaults
-from onceq.model.requests import KINDS, Request, SendItem
+from onceq.model.requests import KINDS, Messages, Request, SendItem
 from onceq.model.requests.request import said
+from onceq.model.results import Opened, Promised, Sent
 from onceq.model.run import Buffer, Run
+from onceq.model.views.view import plain
+from onceq.packet.batch import Batch
 from onceq.wire.app import frames
+from onceq.wire.app.frames import ANSWER, FAILED, failure
+
+# ---- codec ---------------------------------------------------------------------------------------
 
 
 class Row(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -173,3 +180,110 @@ def _split(rows: Sequence[ItemRow], data: memoryview) -> list[Run]:
         runs.append(Run(view[start:end], table))
         first, start = first + count, end
     return runs
+
+
+# ---- handed --------------------------------------------------------------------------------------
+#
+# Decode the answer to a receive or a peek.
+#
+# It is separate from the other answers because a command that only peeks needs no more than this:
+# to load the table of all answers, with every request and view, takes longer than such a command.
+#
+# Upholds: I24 (an invalid answer is a MalformedPacket, and nothing else).
+
+
+def batch_of(head: Buffer, data: memoryview) -> Batch:
+    """Return the messages that were handed out; raises MalformedPacket."""
+    handed: frames.HandedHead = frames.decode_head(head, frames.HandedHead)
+    lookups, arrived, aborts = frames.tables(handed.lookups, handed.arrived, handed.aborts)
+    run = frames.unpack_run(data, handed.count)
+    if not len(lookups) == len(arrived) == len(aborts) == handed.count:
+        raise MalformedPacket("an answer whose tables differ in length")
+    return Batch(
+        run, lookups, arrived, aborts, handed.moves, handed.scanned, handed.notes, handed.failures
+    )
+
+
+# ---- answers -------------------------------------------------------------------------------------
+#
+# Answers as frames, and back; the class of a request gives the type of its answer.
+#
+# A queue manager encodes the answers of its core; the client library decodes them into the same
+# classes. So a connection to a daemon and a queue manager in the same process give equal answers.
+# Views cross as maps of field names to values: a client skips a field that it does not know, and
+# a field that a queue manager leaves out keeps its default.
+#
+# Upholds: I24 (an invalid answer is a MalformedPacket, and nothing else).
+
+
+TEXT_CHARS_MAX: Final = 2_000
+"""Of an error's text in an answer."""
+
+_SIMPLE: Final = (NoneType, int, bytes, Sent, Opened, Promised)
+"""Types that are encoded unchanged."""
+_FIELDS: Final[Mapping[object, int]] = {
+    Sent: len(Sent._fields),
+    Sent | None: len(Sent._fields),
+    Opened: len(Opened._fields),
+    Promised | None: len(Promised._fields),
+}
+"""Answers that cross as lists, with the number of their fields known here. The decoder refuses a
+longer tuple, and a queue manager of a later version may add fields."""
+
+
+# ---- to a client -------------------------------------------------------------------------------
+
+
+def encode(request: int, code: int, result: object) -> list[Buffer]:
+    """Return an answer as a frame; one that is too large for a frame becomes an error."""
+    pieces = _encode(request, code, result)
+    size = sum(map(len, pieces))
+    if size > CLIENT_FRAME_BYTES_MAX:
+        return _encode(
+            request,
+            code,
+            InsufficientResources(f"the answer has {size} bytes; ask for one item, not for all"),
+        )
+    return pieces
+
+
+def _encode(request: int, code: int, result: object) -> list[Buffer]:
+    if isinstance(result, _SIMPLE):
+        return frames.frame(request, code | ANSWER, result)
+    if isinstance(result, Batch):
+        head = frames.HandedHead(
+            len(result), result.lookup_ids.tobytes(), result.arrived_times.tobytes(),
+            result.abort_counts.tobytes(), result.moves, result.scanned,
+            list(result.notes.items()),
+            [(index, *failure) for index, failure in result.failures.items()],
+        )  # fmt: skip
+        return frames.frame(request, code | ANSWER, head, *frames.pack_runs((result.run,)))
+    if isinstance(result, OnceqError):
+        failure = frames.Failure(result.code, result.text[:TEXT_CHARS_MAX])
+        return frames.frame(request, code | FAILED, failure)
+    return frames.frame(request, code | ANSWER, plain(result))
+
+
+# ---- at a client -------------------------------------------------------------------------------
+
+
+def decode(kind: object, code: int, head: Buffer, data: memoryview) -> object:
+    """Return the result in an answer frame; an OnceqError instance is to be raised.
+
+    Args:
+        kind: Its type (``Request.answer_type``).
+
+    Raises:
+        MalformedPacket: It is invalid.
+    """
+    if code & FAILED:
+        return failure(head)
+    if kind is Messages:
+        return batch_of(head, data)
+    try:
+        result: object = frames.decode_head(head, kind)
+    except MalformedPacket:
+        if kind not in _FIELDS:
+            raise
+        result = frames.decode_head(frames.known_fields(head, _FIELDS[kind]), kind)
+    return result

@@ -71,7 +71,7 @@ class Hello(msgspec.Struct, array_like=True):
 
     Later versions may add fields, so fields behind the known ones are skipped: a client of another
     version gets UnknownVersion, not a malformed frame. ``person``: the person for whom the program
-    works, by its own word (``model/persons.py``).
+    works, by its own word (``model/rights.py``).
     """
 
     version: int

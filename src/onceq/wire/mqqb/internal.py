@@ -11,11 +11,15 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from onceq.errors import MalformedPacket
+from onceq.errors import MalformedPacket, PeerError, ProtocolState
 from onceq.model.limits import COMPUTER_NAME_CHARS_MAX
 from onceq.model.record import Record
 from onceq.model.run import Buffer
 from onceq.packet import layout as at
+from onceq.packet.arrived import ArrivedRun
+
+# ---- internal ------------------------------------------------------------------------------------
+
 
 SESSION_ACK, ESTABLISH, PARAMETERS = 1, 2, 3
 REFUSED: Final = 0x10
@@ -41,17 +45,17 @@ _SESSION = struct.Struct("<HHIHHHH")
 
 EXTENSION_MARK: Final = b"onceq extension 1\0"
 """At the beginning of the padding of EstablishConnection, which others ignore: this side
-understands the packets of ``packet/settle.py``."""
+understands the packets of ``packet/acks.py``."""
 
 LIFE_MARK: Final = b"life\0"
 """Behind the mark of the extension: an identifier of the process and a stamp follow."""
 _LIFE = struct.Struct("<16sI")
 
 DELAYS_MARK: Final = b"delays\0"
-"""Behind the life, or in its place: this side knows delayed messages (``model/delayed.py``)."""
+"""Behind the life, or in its place: this side knows delayed messages (``model/marks.py``)."""
 
 TRACES_MARK: Final = b"traces\0"
-"""Behind the mark of delays: this side knows messages of a trace (``model/traced.py``)."""
+"""Behind the mark of delays: this side knows messages of a trace (``model/marks.py``)."""
 
 PUBLICS_MARK: Final = b"publics\0"
 """Behind the mark of traces: this side can be asked about queues named by their GUID."""
@@ -65,7 +69,7 @@ _PUBLICS: Final = DELAYS_MARK + TRACES_MARK + PUBLICS_MARK
 
 TRAIL_MARK: Final = b"trail\0"
 """Behind the name, or in its place, the number of this side's last act of administration and its
-digest (``model/act_chain.py``), which the other side keeps."""
+digest (``model/audit_trail.py``), which the other side keeps."""
 _TRAIL = struct.Struct("<Q32s")
 _VISIBLE = re.compile(rb"[\x21-\x7e]+")
 
@@ -274,3 +278,103 @@ def parse(packet: Buffer) -> Establish | Parameters | SessionHeader:
     if not base_flags & at.BASE_SESSION:
         raise MalformedPacket("a SessionAck without its header")
     return SessionHeader.unpack(bytes(packet[20:36]), reserved)
+
+
+# ---- counts --------------------------------------------------------------------------------------
+#
+# Counts of a session on the wire: modulo 65536 (U11), and both sides compare them.
+
+
+COUNTER: Final = 0x10000
+
+
+def durable(header: SessionHeader, sent: int, known: int) -> int:
+    """Return how many recoverable messages the peer has on disk: the base, by definition all before
+    it, and those after it as far as the flags have no hole.
+
+    A base of 0 means "none", and after a wrap with flags it may be number 65536.
+
+    Args:
+        sent: Recoverable messages that were sent.
+        known: Those that were known to be on disk before.
+    """
+    if not header.base and (not header.flags or sent < COUNTER):
+        return known
+    run = (~header.flags & (header.flags + 1)).bit_length() - 1
+    found = known + (header.base + max(run, 1) - 1 - known) % COUNTER
+    # Else it counts messages that were never sent, and is not believed.
+    return found if found <= sent else known
+
+
+def agree(header: SessionHeader, received: tuple[int, int], carrying: tuple[int, int]) -> None:
+    """Check that the peer has sent as many messages as have come (MS-MQQB 3.1.5.5).
+
+    Args:
+        received: Messages that have come, and the recoverable ones among them.
+        carrying: Those in the packet of the header itself: whether its counts include them is not
+            published, so both are right (U2).
+
+    Raises:
+        ProtocolState: Its count is different.
+    """
+    theirs = (header.sent, header.sent_recoverable)
+    after = (received[0] % COUNTER, received[1] % COUNTER)
+    before = ((received[0] - carrying[0]) % COUNTER, (received[1] - carrying[1]) % COUNTER)
+    if theirs not in (after, before):
+        raise ProtocolState(
+            f"the peer counts {theirs[0]} messages sent, {theirs[1]} of them recoverable; "
+            f"{after[0]} and {after[1]} have come"
+        )
+
+
+# ---- events --------------------------------------------------------------------------------------
+#
+# Events that a session reports to the queue manager: opened, messages, acknowledged, closed.
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Set-up is done; both sides may send. ``extended``: both understand packet/acks.py;
+    ``http``: each message gets its own answer. ``life``: what the peer announces of its process.
+    ``delays``: it knows delayed messages. ``publics``: it can be asked about queues named by their
+    GUID. ``called``: its name, if this side looked for a name; that name, if it has it; "": it
+    sends none."""
+
+    peer_id: bytes
+    extended: bool = False
+    http: bool = False
+    life: Life = UNTOLD
+    delays: bool = False
+    publics: bool = False
+    called: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """User packets, checked and combined into runs, in order."""
+
+    runs: list[ArrivedRun]
+    messages: int
+    recoverable: int
+
+
+@dataclass(frozen=True, slots=True)
+class Acked:
+    """Counts of the peer: of all user packets sent, those that have arrived; of the recoverable
+    ones, those that are durable there, from the first on without a gap. ``refused``: the last of
+    them is permanently refused."""
+
+    messages: int
+    recoverable: int
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The session is over; close the connection after writing the remaining bytes."""
+
+    reason: str
+    error: PeerError | None = None
+
+
+Event = Opened | Arrived | Acked | Closed

@@ -14,22 +14,129 @@ Upholds: I9 (a recoverable message is acknowledged as such only after ``persiste
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Final
 
-from onceq.errors import PeerError, ProtocolState
-from onceq.model.identification import ON_THIS_COMPUTER, Identification, Proof
+from onceq.errors import IdentityClash, PeerError, ProtocolState
+from onceq.model.identification import ON_THIS_COMPUTER, Identification, Proof, why_not_guid
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.run import Buffer, Run
 from onceq.model.settings import Settings
 from onceq.packet.arrived import LastShape, cut
-from onceq.packet.untraced import untraced_packets
-from onceq.wire.mqqb.counts import COUNTER, agree, durable
+from onceq.packet.headers import untraced_packets
 from onceq.wire.mqqb.cutter import Cutter, InternalPacket, UserPackets
-from onceq.wire.mqqb.events import Acked, Arrived, Closed, Event, Opened
-from onceq.wire.mqqb.identity import clash, expect, prove
-from onceq.wire.mqqb.internal import UNTOLD, Establish, Life, Parameters, SessionHeader, mark, parse
-from onceq.wire.mqqb.session_states import BEGIN, TAKES, State
+from onceq.wire.mqqb.internal import (
+    COUNTER,
+    UNTOLD,
+    Acked,
+    Arrived,
+    Closed,
+    Establish,
+    Event,
+    Life,
+    Opened,
+    Parameters,
+    SessionHeader,
+    agree,
+    durable,
+    mark,
+    parse,
+)
+
+# ---- session states ------------------------------------------------------------------------------
+#
+# The states of a protocol session, and which packets each takes: one table, and its theory.
+#
+# A session is set up by two questions and two answers, asked by whoever has connected. First each
+# side says who it is (EstablishConnection), then both agree on the times and the window of the
+# acknowledgments (ConnectionParameters). Both sides walk through the same states: the one that
+# has connected by the answers, the other one by the questions, which it answers at once. Nothing
+# may be sent before the session is OPEN, because no window is agreed on yet.
+#
+# There is no way back, and no repair. A packet in a state that does not take it, counts that do
+# not agree (MS-MQQB 3.1.5.5), a refusal, a wait that is over, or a close by either side: each
+# ends the session. That is enough, because a session holds nothing that matters: what it has not
+# acknowledged is transmitted again on the next one, and the receiver filter turns repetitions
+# away.
+#
+# `docs/reference/states.md` shows the table as a picture, drawn from `TAKES`.
+#
+# Upholds: I26 (every state but OPEN and CLOSED is left in bounded time).
+
+
+class State(Enum):
+    """Where a session is; the value goes on with "a packet came while"."""
+
+    NEW = "new"
+    """Connected, and nothing said yet."""
+    WAITING_ESTABLISH = "waiting for EstablishConnection"
+    """For the question of whoever has connected, or for the answer to it."""
+    WAITING_PARAMETERS = "waiting for ConnectionParameters"
+    """Both have said who they are."""
+    OPEN = "open"
+    """Messages and acknowledgments pass, in both directions."""
+    CLOSED = "closed"
+    """Over, for whatever reason."""
+
+
+TAKES: Final[Mapping[State, Mapping[type, State]]] = {
+    State.NEW: {},
+    State.WAITING_ESTABLISH: {Establish: State.WAITING_PARAMETERS},
+    State.WAITING_PARAMETERS: {Parameters: State.OPEN},
+    State.OPEN: {SessionHeader: State.OPEN, UserPackets: State.OPEN},
+    State.CLOSED: {},
+}
+"""The packets that a state takes, and the state to which each leads if it refuses nothing. Any
+other packet ends the session; what comes behind its end is not looked at."""
+BEGIN: Final[Mapping[bool, State]] = {True: State.NEW, False: State.WAITING_ESTABLISH}
+"""The first state of the side that has connected (``start`` leads on), and of the other one."""
+
+
+# ---- identity ------------------------------------------------------------------------------------
+#
+# Identity of a session's peer: the reasons to end a set-up with the wrong peer.
+
+
+def prove(who: Identification, said: bytes) -> None:
+    """Check the identity that a queue manager claims, before it counts; the core decides what its
+    proof alone cannot show (``core/peers/trust.py``).
+
+    Raises:
+        IdentityClash: It may not speak for that one.
+    """
+    reason = why_not_guid(who, said)
+    if reason:
+        raise IdentityClash(reason)
+
+
+def expect(expected: bytes, found: bytes) -> None:
+    """Accept only the queue manager that was looked for.
+
+    Args:
+        expected: Its GUID; zero: any may answer.
+
+    Raises:
+        ProtocolState: Another one answers.
+    """
+    if expected not in (NO_GUID, found):
+        raise ProtocolState(
+            f"another queue manager ({guid_text(found)}) answers at this address than "
+            f"{guid_text(expected)}: correct [peers] in onceq.toml, or the directory"
+        )
+
+
+def clash(own: bytes) -> IdentityClash:
+    """Return the error that the peer has our own identity."""
+    return IdentityClash(
+        f"the queue manager at the other end has our own identity {guid_text(own)}: it is this "
+        "one, and the name that leads here belongs into addresses in onceq.toml; or a copy of its "
+        "data runs twice: give the copy a new identity"
+    )
+
+
+# ---- session -------------------------------------------------------------------------------------
+
 
 __all__ = ["Acked", "Arrived", "Closed", "Event", "Opened", "Session"]
 

@@ -14,16 +14,191 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NoReturn
+from xml.parsers import expat
 
 from onceq.errors import MalformedPacket
-from onceq.model.identity import NO_GUID, guid_bytes, guid_text
-from onceq.model.limits import HTTP_URL_CHARS_MAX
+from onceq.model.identity import NO_GUID, guid_bytes, guid_text, read_number
+from onceq.model.limits import (
+    HTTP_URL_CHARS_MAX,
+    XML_DEPTH_MAX,
+    XML_ELEMENTS_MAX,
+    XML_TEXT_BYTES_MAX,
+)
 from onceq.model.message import CORRELATION_BYTES, NO_CORRELATION
-from onceq.model.numbers import read_number
-from onceq.wire.srmp.dates import FOREVER_S, seconds_of, text_of
-from onceq.wire.srmp.xml import SPACE, Node, escape, parse, shown
+
+# ---- dates ---------------------------------------------------------------------------------------
+#
+# Dates of SRMP: `YYYYMMDDThhmmss` in UTC, from and to seconds since 1970.
+
+
+FOREVER_S: Final = 0x7FFF_FFFF
+"""The end of signed 32-bit time, which means "never"."""
+DAY_S: Final = 86_400
+
+_DATE = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})T(\d{2}):?(\d{2}):?(\d{2})Z?")
+
+
+def text_of(seconds: int) -> str:
+    """Return a date; a later time than can be written becomes the last one."""
+    days, rest = divmod(min(max(seconds, 0), FOREVER_S), DAY_S)
+    # Days since 1 March of year 0 (proleptic Gregorian), in eras of 400 years.
+    era, day = divmod(days + 719_468, 146_097)
+    year = (day - day // 1_460 + day // 36_524 - day // 146_096) // 365
+    of_year = day - (365 * year + year // 4 - year // 100)
+    month = (5 * of_year + 2) // 153
+    date = of_year - (153 * month + 2) // 5 + 1
+    month = month + 3 if month < 10 else month - 9
+    year = year + era * 400 + (month <= 2)
+    hour, rest = divmod(rest, 3_600)
+    return f"{year:04}{month:02}{date:02}T{hour:02}{rest // 60:02}{rest % 60:02}"
+
+
+def seconds_of(text: str) -> int:
+    """Return the seconds of a date; raises MalformedPacket."""
+    match = _DATE.fullmatch(text)
+    if match is None:
+        raise MalformedPacket(f"not a date: {text[:40]!r}")
+    year, month, date, hour, minute, second = map(int, match.groups())
+    if not (1 <= month <= 12 and 1 <= date <= 31 and hour < 24 and minute < 60 and second < 61):
+        raise MalformedPacket(f"not a date: {text!r}")
+    year -= month <= 2
+    era, of_era = divmod(year, 400)
+    of_year = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + date - 1
+    days = era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+    return min(max(days * DAY_S + hour * 3_600 + minute * 60 + second, 0), FOREVER_S)
+
+
+# ---- xml -----------------------------------------------------------------------------------------
+#
+# XML from strangers, read with every guard: what SRMP does not need is refused before it is
+# built.
+#
+# A document type, an entity, a processing instruction, depth over XML_DEPTH_MAX, more than
+# XML_ELEMENTS_MAX elements or XML_TEXT_BYTES_MAX of text end the reading (P14). The rest is a
+# small tree of names and texts.
+#
+# Upholds: I24.
+
+
+SPACE: Final = " \t\r\n"
+"""What XML calls white space; editors put it around texts."""
+_NO_CHARACTER = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Control characters, half surrogates and two more, which XML 1.0 cannot represent."""
+
+
+@dataclass(slots=True)
+class Node:
+    """One element.
+
+    Attributes:
+        name: Without its namespace.
+        space: Its namespace.
+        raw: All text in it, unchanged.
+        attributes: By name without namespace; they count as text.
+    """
+
+    name: str
+    space: str = ""
+    raw: str = ""
+    children: list[Node] = field(default_factory=list)
+    attributes: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """All text in it, without white space around it."""
+        return self.raw.strip(SPACE)
+
+    def child(self, name: str) -> Node | None:
+        """Return the first child of that name; capitals do not matter."""
+        wanted = name.casefold()
+        return next((node for node in self.children if node.name.casefold() == wanted), None)
+
+    def texts(self, name: str) -> str | None:
+        """Return the text of the child of that name; None if there is none."""
+        found = self.child(name)
+        return None if found is None else found.text
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self.root: Node | None = None
+        self._open: list[Node] = []
+        self._texts: list[list[str]] = []
+        self._elements = 0
+        self._chars = 0
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        self._elements += 1
+        if self._elements > XML_ELEMENTS_MAX or len(self._open) >= XML_DEPTH_MAX:
+            raise MalformedPacket(
+                f"XML with more than {XML_ELEMENTS_MAX} elements, or deeper than {XML_DEPTH_MAX}"
+            )
+        space, _, local = name.rpartition(" ")
+        node = Node(local, space)
+        for key, value in attributes.items():
+            self._count(len(value))
+            node.attributes[key.rpartition(" ")[2]] = value
+        if self._open:
+            self._open[-1].children.append(node)
+        else:
+            self.root = node
+        self._open.append(node)
+        self._texts.append([])
+
+    def end(self, name: str) -> None:
+        self._open.pop().raw = "".join(self._texts.pop())
+
+    def chars(self, data: str) -> None:
+        self._count(len(data))
+        self._texts[-1].append(data)
+
+    def _count(self, chars: int) -> None:
+        self._chars += chars
+        if self._chars > XML_TEXT_BYTES_MAX:
+            raise MalformedPacket(f"XML with more than {XML_TEXT_BYTES_MAX} characters of text")
+
+
+def _refuse(*found: object) -> NoReturn:
+    raise MalformedPacket("XML with a document type, an entity or a processing instruction")
+
+
+def parse(data: bytes) -> Node:
+    """Return the root element; raises MalformedPacket."""
+    parser = expat.ParserCreate(namespace_separator=" ")
+    builder = _Builder()
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.chars
+    parser.StartDoctypeDeclHandler = _refuse
+    parser.EntityDeclHandler = _refuse
+    parser.ProcessingInstructionHandler = _refuse
+    parser.SkippedEntityHandler = _refuse
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        raise MalformedPacket(f"not XML: {error}") from None
+    except ValueError as error:
+        raise MalformedPacket(f"not XML that can be read: {error}") from None
+    if builder.root is None:
+        raise MalformedPacket("XML without an element")
+    return builder.root
+
+
+def shown(text: str) -> str:
+    """Return a text as XML can hold it: U+FFFD replaces each character that it cannot hold."""
+    return _NO_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def escape(text: str) -> str:
+    """Return text for an element; unescaped carriage returns would be taken for line ends."""
+    text = shown(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return text.replace("\r", "&#13;")
+
+
+# ---- envelope ------------------------------------------------------------------------------------
+
 
 U16, U32, U64 = (1 << 16) - 1, (1 << 32) - 1, (1 << 64) - 1
 LABEL_PREFIX: Final = "MSMQ:"

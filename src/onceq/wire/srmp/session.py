@@ -12,24 +12,125 @@ Upholds: I1 (200 only once it is durable), I24.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
 
 import h11
 
+from onceq.errors import MalformedPacket, OnceqError
 from onceq.model.classes import MessageClass, class_name
-from onceq.model.http import HttpNames, host_of
+from onceq.model.http import Arrival, HttpNames, host_of
 from onceq.model.identity import NO_GUID, guid_text
-from onceq.model.limits import HTTP_POSTS_MAX
+from onceq.model.limits import HANDSHAKE_BYTES_MAX, HOPS_MAX, HTTP_ENTITY_BYTES_MAX, HTTP_POSTS_MAX
 from onceq.model.run import Buffer, Run
 from onceq.model.settings import Settings
 from onceq.packet import layout
-from onceq.packet.acks import final_ack
-from onceq.wire.mqqb.events import Acked, Arrived, Closed, Event, Opened
-from onceq.wire.srmp import envelope, mime
-from onceq.wire.srmp.convert import Post, cut_one, post_of
-from onceq.wire.srmp.stranger import DENIED
+from onceq.packet.acks import final_ack, is_settling
+from onceq.packet.headers import headers
+from onceq.wire.mqqb.internal import Acked, Arrived, Closed, Event, Opened
+from onceq.wire.srmp import convert, envelope
+from onceq.wire.srmp.convert import ENVELOPE_TYPE, Post, cut_one, post_of, runs_of
+
+# ---- stranger ------------------------------------------------------------------------------------
+#
+# A connection of an unidentified client that posts where anonymous clients have no rights.
+#
+# Everything that it sends is dropped on arrival, and only the HTTP framing is read. It gets one
+# answer, always the same: when its request is over, or exceeds the limit for unidentified
+# clients. It has the interface of a session, which never opens.
+#
+# Upholds: I24, I28.
+
+
+DENIED: Final = b"access denied"
+_ANSWER: Final = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Length: %d\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    b"Connection: close\r\n\r\n%s" % (len(DENIED), DENIED)
+)
+"""400 is permanent: a queue manager that posts reports it to its sender (HTTP-9)."""
+DROPPED_BYTES_MAX: Final = HANDSHAKE_BYTES_MAX // 2
+"""The answer leaves before the limit on all sent bytes cuts the connection."""
+
+
+class Stranger:
+    """The connection of this module."""
+
+    extended = False
+    peer_id = NO_GUID
+    timer_set = False
+    """Its time limit is the connection's."""
+    room = 0
+
+    def __init__(self) -> None:
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HANDSHAKE_BYTES_MAX)
+        self.output: list[Buffer] = []
+        self._heard = 0
+        self._closed = False
+
+    def take_output(self) -> list[Buffer]:
+        """Return the bytes to be written, in order, once."""
+        output, self.output = self.output, []
+        return output
+
+    def receive(self, data: Buffer, now_us: int) -> list[Event]:
+        """Drop received bytes, and answer when the request is over."""
+        if self._closed or not data:
+            return []
+        self._heard += len(data)
+        if not self._over(data):
+            return []
+        self._closed = True
+        self.output.append(_ANSWER)
+        return [Closed("it has not said who it is, and nobody has a right here")]
+
+    def _over(self, data: Buffer) -> bool:
+        """Return whether to answer now."""
+        if self._heard > DROPPED_BYTES_MAX:
+            return True
+        try:
+            self._http.receive_data(bytes(data))
+            while (event := self._http.next_event()) not in (h11.NEED_DATA, h11.PAUSED):
+                if isinstance(event, h11.EndOfMessage | h11.ConnectionClosed):
+                    return True
+        except h11.ProtocolError:
+            return True
+        return False
+
+    def idle(self, now_us: int) -> bool:
+        """Return True: no message ever passes."""
+        return True
+
+    def send(self, packets: object, *, count: int, recoverable: int, now_us: int) -> None:
+        """Raise AssertionError: no message goes this way."""
+        raise AssertionError("a session that never opens transmits nothing")
+
+    def persisted(self, recoverable: int, now_us: int) -> None:
+        """Do nothing: no message arrives here."""
+
+    def declined(self, status: int, reason: str) -> None:
+        """Do nothing: no message arrives here."""
+
+    def more(self) -> list[Event]:
+        """Return nothing: nothing waits here."""
+        return []
+
+    def next_timer(self) -> int | None:
+        """Return None: there is no timer (``timer_set``)."""
+        return None
+
+    def tick(self, now_us: int) -> list[Event]:
+        """Do nothing: there is no timer (``timer_set``)."""
+        return []
+
+    def close(self, reason: str) -> None:
+        """End the connection."""
+        self._closed = True
+
+
+# ---- session -------------------------------------------------------------------------------------
+
 
 ANSWER_S: Final = 20
 """Seconds after which a missing answer is given up (HTTP-9)."""
@@ -136,7 +237,7 @@ class Posting:
     def _waiting(self, packet: bytes) -> _Waiting:
         post = post_of(packet, self._url, self._own, self._names(), self._announced)
         xml = envelope.write(post.envelope)
-        kind, entity = mime.write(xml, post.body, guid_text(self._own), post.extension)
+        kind, entity = convert.write(xml, post.body, guid_text(self._own), post.extension)
         host, slash, path = self._url.partition("://")[2].partition("/")
         head = h11.Request(
             method="POST",
@@ -254,3 +355,309 @@ class Posting:
     def _over(self, reason: str) -> Closed:
         self._closed = True
         return Closed(reason)
+
+
+# ---- heads ---------------------------------------------------------------------------------------
+#
+# The head of a request, judged before anything of the body is read.
+#
+# Each published request has `SOAPAction`, `Content-Length`, and one of two content types
+# ([MC-MQSRM] 4). A page in a browser can send none of that to a host of another origin without
+# asking that host first (a preflight), and a browser marks what it sends in fields that no page
+# sets: `Origin` and `Sec-Fetch-*`. So a head shows whether a queue manager posts or a page
+# does, on a connection without proofs of identity.
+#
+# A body in chunks is refused: each chunk costs as much as a whole packet, and may be one byte.
+#
+# Upholds: I24 (the size is known before the first byte), I28.
+
+
+_TYPES: Final = (ENVELOPE_TYPE.encode(), b"multipart/related")
+_OF_BROWSERS: Final = b"sec-fetch-"
+
+
+class Refusal(NamedTuple):
+    """Why a request is refused: the status and the text of its answer."""
+
+    status: int
+    text: str
+
+
+def refuse_head(
+    method: bytes, fields: Iterable[tuple[bytes, bytes]], *, granted: bool
+) -> Refusal | None:
+    """Judge the head of a request; None: its body may come.
+
+    Args:
+        method: The HTTP method.
+        fields: The header fields; names in small letters.
+        granted: Whether the sender has a right to send here. Without one it may report what it has
+            received: receipts need no right, and are short.
+    """
+    if method != b"POST":
+        return Refusal(405, "messages are posted")
+    known: dict[bytes, bytes] = {}
+    for name, value in fields:
+        if name == b"origin" or name.startswith(_OF_BROWSERS):
+            return Refusal(403, f"{name.decode('latin-1')}: web pages post no messages here")
+        known.setdefault(name, value)
+    if b"transfer-encoding" in known or b"content-length" not in known:
+        return Refusal(411, "the size of a message is said first, in Content-Length")
+    if b"soapaction" not in known:
+        return Refusal(400, "SOAPAction is missing, which every queue manager sends")
+    kind = known.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if kind not in _TYPES:
+        return Refusal(415, "a message is text/xml, or multipart/related")
+    size = int(known[b"content-length"])
+    if size > HTTP_ENTITY_BYTES_MAX:
+        return Refusal(413, f"at most {HTTP_ENTITY_BYTES_MAX} bytes")
+    if size > HANDSHAKE_BYTES_MAX and not granted:
+        return Refusal(400, DENIED.decode())
+    return None
+
+
+# ---- taking --------------------------------------------------------------------------------------
+#
+# The side of SRMP that accepts messages; see `session.py`.
+#
+# A head is judged before the body comes (`heads.py`). A request whose head is refused is
+# answered at once, and the rest of it is dropped unread. All others are answered when the queue
+# manager has decided.
+#
+# Upholds: I1 (200 only once it is durable), I24, I28.
+
+
+REQUEST_S: Final = 60
+"""Seconds after which an incomplete request is given up (P14: slow senders)."""
+
+
+def hops_of(fields: Iterable[tuple[bytes, bytes]]) -> int:
+    """Return how many managers have passed a request on, by its Via fields; at most HOPS_MAX."""
+    values = b",".join(value for name, value in fields if name == b"via")
+    return min(values.count(b",") + 1, HOPS_MAX) if values.strip() else 0
+
+
+class Taking:
+    """Accepts requests on a connection that another manager has made."""
+
+    extended = False
+    peer_id = NO_GUID
+    timer_set = True
+    """Each post and each answer sets it again."""
+
+    def __init__(
+        self, *, own_id: bytes, names: Names, settings: Settings, now_us: int,
+        granted: Callable[[], bool] = lambda: True,
+    ) -> None:  # fmt: skip
+        """Prepare.
+
+        Args:
+            names: Returns the present addresses.
+            granted: Returns whether the other side may send to any queue here now.
+        """
+        self._granted = granted
+        self._own = own_id
+        self._names = names
+        self._settings = settings
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HANDSHAKE_BYTES_MAX)
+        self.output: list[Buffer] = []
+        self._request: h11.Request | None = None
+        self._entity = bytearray()
+        self._to_drop: int | None = None
+        """Bytes of a refused request that may still come; None: there is none."""
+        self._pending = False
+        self._ahead = 0
+        self._used_us = self._begun_us = now_us
+        self._told = False
+        self._closed = False
+
+    room = 0
+    """Only answers are sent here."""
+
+    def idle(self, now_us: int) -> bool:
+        """Return whether nothing has passed for about the time after which connections close."""
+        return now_us - self._used_us >= int(self._settings.session_idle_s * 900_000)
+
+    def take_output(self) -> list[Buffer]:
+        """Return the bytes to be written, in order, once."""
+        output, self.output = self.output, []
+        return output
+
+    def start(self) -> None:
+        """Do nothing: the other side begins."""
+
+    def send(self, packets: Run | Buffer, *, count: int, recoverable: int, now_us: int) -> None:
+        """Raise AssertionError: no message goes this way."""
+        raise AssertionError("what is said to an HTTP client goes to its own address")
+
+    def receive(self, data: Buffer, now_us: int) -> list[Event]:
+        """Handle bytes of requests."""
+        if self._closed or not data:
+            return []
+        self._used_us = now_us
+        events: list[Event] = []
+        if self._to_drop is not None:
+            return self._drop(len(data))
+        if self._pending:
+            # HTTP allows the next request before the answer; it waits in h11 and needs a bound.
+            self._ahead += len(data)
+            if self._ahead > HTTP_ENTITY_BYTES_MAX:
+                self._closed = True
+                return [Closed("it sends more and more without waiting for answers")]
+        if self._request is None:
+            self._begun_us = now_us
+        try:
+            self._http.receive_data(bytes(data))
+            self._read(events)
+        except h11.ProtocolError as error:
+            self._broken(error, events)
+        return events
+
+    def _read(self, events: list[Event]) -> None:
+        while not self._closed:
+            event = self._http.next_event()
+            if event in (h11.NEED_DATA, h11.PAUSED):
+                return
+            if isinstance(event, h11.Request):
+                self._begin(event, events)
+            elif isinstance(event, h11.Data):
+                # The head has given this number of bytes, and h11 takes no more.
+                self._entity += event.data
+            elif isinstance(event, h11.EndOfMessage):
+                self._whole(events)
+                if self._pending:
+                    return
+            elif isinstance(event, h11.ConnectionClosed):
+                return
+            if self._to_drop is not None:
+                events += self._drop(len(self._http.trailing_data[0]))
+                return
+
+    def _begin(self, request: h11.Request, events: list[Event]) -> None:
+        """Judge the head of a request."""
+        self._request, self._entity = request, bytearray()
+        refusal = refuse_head(request.method, request.headers, granted=self._granted())
+        if refusal is not None:
+            self._refuse(request, refusal)
+            return
+        if not self._told:
+            self._told = True
+            events.append(Opened(NO_GUID, http=True))
+        if self._http.they_are_waiting_for_100_continue:
+            self._say(h11.InformationalResponse(status_code=100, headers=[]))
+
+    def _refuse(self, request: h11.Request, refusal: Refusal) -> None:
+        """Answer at once. The other side may read only when it has sent everything: the rest is
+        dropped, up to the size that it has declared, or that a message may have."""
+        fields = dict(request.headers)
+        said = int(fields.get(b"content-length", b"0"))
+        if b"transfer-encoding" in fields:
+            said = HTTP_ENTITY_BYTES_MAX
+        self._to_drop = min(said, HTTP_ENTITY_BYTES_MAX)
+        self._answer(refusal.status, refusal.text, last=True)
+
+    def _drop(self, size: int) -> list[Event]:
+        """Drop bytes of a refused request."""
+        assert self._to_drop is not None
+        self._to_drop -= size
+        if self._to_drop > 0:
+            return []
+        self._closed = True
+        return [Closed("a request that is refused by its head")]
+
+    def _broken(self, error: h11.ProtocolError, events: list[Event]) -> None:
+        # In any other state an answer is under way already, or h11 allows none.
+        if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            status = getattr(error, "error_status_hint", 400)
+            self._answer(status, "not HTTP", last=True)
+        self._closed = True
+        events.append(Closed(f"it does not speak HTTP: {error}"))
+
+    def _whole(self, events: list[Event]) -> None:
+        """Handle one complete request."""
+        request, self._request = self._request, None
+        assert request is not None
+        kind = next((v for n, v in request.headers if n == b"content-type"), b"")
+        try:
+            xml, body, extension = convert.read(kind.decode("latin-1"), bytes(self._entity))
+            read = envelope.read(xml)
+            arrival = self._names().arrival(read.to)
+            foreign = arrival is None
+            if foreign and read.stream_receipt is not None:
+                self._answer(BAD, f"{host_of(read.to)} is not here")
+                return
+            arrival = arrival or Arrival(read.to, here=False)
+            hops = 0 if arrival.here else hops_of(request.headers)
+            runs = runs_of(read, body, extension, arrival, self._own, hops)
+            # Its address may have led here once: the core knows whether it is a repetition.
+            runs = [replace(run, foreign=foreign) for run in runs]
+            if any(is_settling(headers(packet)) for run in runs for packet in run.packets):
+                raise MalformedPacket("a packet of another protocol")
+        except OnceqError as error:
+            self._answer(BAD, error.text)
+            return
+        if not runs:
+            self._answer(OK)
+            return
+        self._pending, self._ahead = True, 0
+        events.append(Arrived(runs, 1, 1))
+
+    def persisted(self, recoverable: int, now_us: int) -> None:
+        """Answer that the posted message is durable, or settled."""
+        if self._pending:
+            self._pending = False
+            self._answer(OK)
+
+    def declined(self, status: int, reason: str) -> None:
+        """Answer that the message was not accepted."""
+        if self._pending:
+            self._pending = False
+            self._answer(status, reason)
+
+    def more(self) -> list[Event]:
+        """Read what the other side has sent behind the answered request."""
+        events: list[Event] = []
+        if not (self._closed or self._pending):
+            try:
+                self._read(events)
+            except h11.ProtocolError as error:
+                self._broken(error, events)
+        return events
+
+    def _answer(self, status: int, text: str = "", *, last: bool = False) -> None:
+        content = text.encode("utf-8", "replace")[:TEXT_BYTES_MAX]
+        fields = [("Content-Length", str(len(content)))]
+        if content:
+            fields.append(("Content-Type", "text/plain; charset=utf-8"))
+        if last:
+            fields.append(("Connection", "close"))
+        reason = HTTPStatus(status).phrase
+        self._say(h11.Response(status_code=status, headers=fields, reason=reason))
+        if content:
+            self._say(h11.Data(data=content))
+        self._say(h11.EndOfMessage())
+        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
+            self._http.start_next_cycle()
+
+    def _say(self, event: Any) -> None:
+        data = self._http.send(event)
+        if data:
+            self.output.append(data)
+
+    def next_timer(self) -> int | None:
+        """Return when an unused connection, or one with half a request, is closed."""
+        if self._request is not None:
+            return self._begun_us + REQUEST_S * 1_000_000
+        return self._used_us + int(self._settings.session_idle_s * 2_000_000)
+
+    def tick(self, now_us: int) -> list[Event]:
+        """Do what is due at this time."""
+        due = self.next_timer()
+        if self._closed or self._pending or due is None or now_us < due:
+            return []
+        self._closed = True
+        return [Closed("idle")]
+
+    def close(self, reason: str) -> None:
+        """End the connection."""
+        self._closed = True

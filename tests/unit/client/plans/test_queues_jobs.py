@@ -14,7 +14,7 @@ from onceq.errors import AccessDenied, QueueNotFound
 from onceq.model import requests
 from onceq.model.letters import DEAD_XACT
 from onceq.model.message import Journal
-from onceq.model.views.work import JobFailure, JobView
+from onceq.model.views.looks import JobFailure, JobView
 from tests.unit.client.script import Script
 
 Q, FULL = r"private$\orders", r"private$\full"

@@ -12,7 +12,7 @@ from onceq.core.inputs.inputs import PutBack, Reconfigure
 from onceq.core.state.queues import TRANSACTIONAL_LANE
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.transfer import in_doubt, outgoing_queue, untold
+from onceq.core.transfer import in_doubt, outgoing_queue, pending_outcomes
 from onceq.model import requests
 from onceq.model.classes import FORGOTTEN_THERE, MessageClass
 from onceq.model.limits import DOUBT_AGE_S, HOPS_MAX
@@ -154,7 +154,7 @@ def answered(stage: Stage, build: ChangeBuilder) -> None:
 
 
 def unknown_end(stage: Stage, build: ChangeBuilder) -> None:
-    untold._end(build, stage.far, 1, FORGOTTEN_THERE)
+    pending_outcomes._end(build, stage.far, 1, FORGOTTEN_THERE)
 
 
 def left_behind(ending: Ending, reason: MessageClass) -> Situation:

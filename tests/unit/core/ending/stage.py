@@ -13,7 +13,7 @@ from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.state.queue_tables import title_of
 from onceq.core.state.queues import lookup_id
-from onceq.core.step.routes import Route
+from onceq.core.step.connections import Route
 from onceq.core.step.step import Step
 from onceq.model import requests
 from onceq.model.message import Acknowledge, Journal, Properties
@@ -25,9 +25,8 @@ from onceq.packet import layout
 from onceq.packet.acks import ack_class, parse_final_ack
 from onceq.packet.address import Address
 from onceq.packet.arrived import cut
-from onceq.packet.encode import encode_run
+from onceq.packet.encode import encode_run, template
 from onceq.packet.headers import headers
-from onceq.packet.templates import template
 from tests.unit.core.alone import WALL_S, Core
 
 HERE, FAR = "DIRECT=OS:.\\private$\\", "DIRECT=OS:B\\private$\\q"

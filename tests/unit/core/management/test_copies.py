@@ -11,6 +11,7 @@ from onceq.core.decision import Notice
 from onceq.core.inputs.inputs import PutBack
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
+from onceq.core.state.audit_trail import ReportRequest, ReportRequests
 from onceq.core.state.queue_tables import ACKS_OWED
 from onceq.core.state.records import (
     PUT_ACK_RECEIVE,
@@ -20,9 +21,7 @@ from onceq.core.state.records import (
     PUT_WANTS,
     decode,
 )
-from onceq.core.state.report_requests import ReportRequest, ReportRequests
-from onceq.core.state.rows import read_row
-from onceq.core.state.setups import StorePutBack
+from onceq.core.state.setups import StorePutBack, read_row
 from onceq.model import requests
 from onceq.model.message import Acknowledge, Journal, Properties
 from onceq.model.settings import Settings

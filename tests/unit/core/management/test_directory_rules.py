@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from onceq.core.ending import portions
-from onceq.core.ending.portions import ENDED_AT_ONCE
+from onceq.core.ending import ending
+from onceq.core.ending.ending import ENDED_AT_ONCE
 from onceq.core.inputs.inputs import DirectoryChanged, Room, SessionOpened, Tick
 from onceq.core.peers.trust import rebind
 from onceq.core.state.outgoing_queues import OutgoingQueue
@@ -114,7 +114,7 @@ def test_a_crash_leaves_the_rest_for_the_next_reading(core: Core) -> None:
 def test_a_step_looks_at_a_bounded_number_of_outgoing_queues(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(portions, "QUEUES_AT_ONCE", 2)
+    monkeypatch.setattr(ending, "QUEUES_AT_ONCE", 2)
     core = Core()
     reads(core, *range(1, 8))
     for number in range(1, 8):

@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
-from onceq.core.inputs.inputs import DirectoryChanged, OwnerCame, Space
-from onceq.core.inputs.jobs import JobBatch, JobDeed, JobFailed, NextJob
+from onceq.core.inputs.inputs import (
+    DirectoryChanged,
+    JobBatch,
+    JobDeed,
+    JobFailed,
+    NextJob,
+    OwnerCame,
+    Space,
+)
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.job_table import Jobs, Work
@@ -36,8 +43,7 @@ from onceq.model.requests import SendItem
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.settings import Settings
-from onceq.model.views.looks import JOB, JOBS, METRICS, TRAIL
-from onceq.model.views.work import JobView
+from onceq.model.views.looks import JOB, JOBS, METRICS, TRAIL, JobView
 from proof.sim.base.comparing import differences
 from tests.unit.core.alone import IDENTITY, Core
 

@@ -10,22 +10,21 @@ import pytest
 from onceq.core.decision import Answer, TellAct
 from onceq.core.inputs.inputs import OwnerCame, Witnessed
 from onceq.core.management.trail import TABLE, UNNOTED
-from onceq.core.rights.demands import demands
+from onceq.core.rights.required_rights import demands
 from onceq.core.state.audit_trail import Act, Trail
 from onceq.core.state.records import decode
-from onceq.core.state.rows import encode_rows
-from onceq.core.state.setups import Noted
+from onceq.core.state.setups import Noted, encode_rows
 from onceq.errors import InvalidParameter, OnceqError
 from onceq.model import requests
-from onceq.model.act_chain import BEGIN, digest_act
+from onceq.model.audit_trail import BEGIN, digest_act
+from onceq.model.branches import Xid
 from onceq.model.limits import NOTICE_EVERY_S, TRAIL_CHARS_MAX, TRAIL_MAX, VIEWS_AT_ONCE
+from onceq.model.marks import marked
 from onceq.model.message import PLAIN
 from onceq.model.requests import Grip, Request, Steer
-from onceq.model.returned import marked
 from onceq.model.rights import NOBODY, Actor, ActorKind, Right
 from onceq.model.run import Run
 from onceq.model.views.managers import ActView
-from onceq.model.xid import Xid
 from tests.unit.core.alone import WALL_S, Core
 from tests.unit.core.kinds import kinds
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from onceq.core.inputs.inputs import Tick
-from onceq.core.management import waiting_views
+from onceq.core.management import work_views
 from onceq.errors import InvalidParameter
 from onceq.model import requests
 from onceq.model.limits import VIEWS_AT_ONCE
@@ -214,7 +214,7 @@ def test_of_many_queues_that_fail_some_are_named_and_all_are_counted(core: Core)
 def test_where_nothing_waits_for_an_audit_the_queues_are_looked_at_in_several_steps(
     core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting_views, "QUEUES_MEASURED_AT_ONCE", 3)
+    monkeypatch.setattr(work_views, "QUEUES_MEASURED_AT_ONCE", 3)
     steps = 0
     core.ask(requests.Look("waiting"))
     while core.asked not in core.answers:

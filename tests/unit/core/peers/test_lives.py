@@ -12,16 +12,15 @@ from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
 from onceq.core.peers.duplicate_identity import MORE
 from onceq.core.peers.lives import ENTROPY_BYTES, ORDINAL_MAX, next_stream
-from onceq.core.state.life_table import Lives
+from onceq.core.state.peer_table import Lives
 from onceq.core.state.queues import TRANSACTIONAL_LANE
 from onceq.core.state.records import Change
-from onceq.core.state.rows import encode_rows
+from onceq.core.state.setups import encode_rows
 from onceq.model import requests
 from onceq.model.limits import LIVES_MAX, NOTES_MAX, STREAM_AHEAD_S_MAX
+from onceq.model.marks import Now
 from onceq.model.settings import Settings
-from onceq.model.time import Now
-from onceq.packet.acks import order_ack
-from onceq.packet.settle import TwoLives, parse_settling, two_lives
+from onceq.packet.acks import TwoLives, order_ack, parse_settling, two_lives
 from proof.sim.base.packet_faults import runs_of
 from proof.sim.faults import lies
 from tests.unit.core.alone import IDENTITY, WALL_S, Core

@@ -6,9 +6,9 @@ import pytest
 
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
+from onceq.model.marks import SECOND_US, Now
 from onceq.model.settings import Settings
 from onceq.model.shares import Thing
-from onceq.model.time import SECOND_US, Now
 from tests.few import few
 from tests.unit.core.alone import IDENTITY, WALL_S
 

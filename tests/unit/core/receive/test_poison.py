@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from onceq.core.decision import Handed
-from onceq.core.ending.portions import ENDED_AT_ONCE
+from onceq.core.ending.ending import ENDED_AT_ONCE
 from onceq.core.inputs.inputs import Tick
 from onceq.model import requests
 from onceq.model.message import Properties

@@ -21,11 +21,11 @@ from onceq.errors import (
     SharingViolation,
 )
 from onceq.model import requests
+from onceq.model.marks import FOR_EVER_US
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.results import Opened
 from onceq.model.run import Run
-from onceq.model.time import FOR_EVER_US
 from tests.unit.core.alone import WAITS, Core
 from tests.unit.core.effort import stays_the_same
 

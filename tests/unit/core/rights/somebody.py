@@ -7,10 +7,10 @@ from array import array
 from onceq.core.inputs.inputs import OwnerCame
 from onceq.errors import AccessDenied
 from onceq.model import requests
+from onceq.model.branches import TAG_BYTES, Xid
 from onceq.model.message import PLAIN
 from onceq.model.rights import NOBODY, Actor, ActorKind
 from onceq.model.run import LENGTH_TYPE, Run
-from onceq.model.xid import TAG_BYTES, Xid
 from tests.unit.core.alone import Core
 
 RUNS = 1

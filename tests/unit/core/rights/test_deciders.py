@@ -13,13 +13,12 @@ import pytest
 from onceq.core.inputs.inputs import OwnerCame
 from onceq.errors import OnceqError, RolledBack
 from onceq.model import requests
-from onceq.model.branch import Decision, Join, Leave, Vote
-from onceq.model.requests import Request
-from onceq.model.results import Sent
-from onceq.model.rights import Actor, ActorKind
-from onceq.model.views.view import Page
-from onceq.model.xid import (
+from onceq.model.branches import (
     TAG_BYTES,
+    Decision,
+    Join,
+    Leave,
+    Vote,
     Xid,
     anchor_xid,
     group_prefix,
@@ -27,6 +26,10 @@ from onceq.model.xid import (
     make_gtrid,
     xid_by_row,
 )
+from onceq.model.requests import Request
+from onceq.model.results import Sent
+from onceq.model.rights import Actor, ActorKind
+from onceq.model.views.view import Page
 from tests.unit.core.alone import IDENTITY, Core
 from tests.unit.core.rights.somebody import (
     ALICE,

@@ -13,11 +13,10 @@ from typing import Any
 from onceq.core.inputs.inputs import OwnerCame, OwnerGone
 from onceq.errors import OnceqError
 from onceq.model import requests
-from onceq.model.branch import Decision, Vote
+from onceq.model.branches import ONCEQ_FORMAT, Decision, Vote, Xid, make_gtrid
 from onceq.model.requests import Request
 from onceq.model.results import Sent
 from onceq.model.rights import Actor, ActorKind
-from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
 from onceq.partners.recovery import Recovery
 from tests.unit.core.alone import IDENTITY, Core
 from tests.unit.core.rights.somebody import ALICE, BOB, KEY, core, grant, item

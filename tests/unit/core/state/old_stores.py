@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any, Self
 
 from onceq.core.decision import Handed
-from onceq.core.inputs.jobs import JobBatch, JobDeed
+from onceq.core.inputs.inputs import JobBatch, JobDeed
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.model import requests
-from onceq.model.manager_identity import Identity
+from onceq.model.branches import Xid
+from onceq.model.identity import Identity
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
 from onceq.model.settings import Settings
-from onceq.model.xid import Xid
 from tests.unit.core.alone import IDENTITY, Core
 
 FOLDER = Path(__file__).parent / "stores"

@@ -9,8 +9,8 @@ from onceq.core.state.client_memory import Fences, Outcomes
 from onceq.errors import InsufficientResources, InvalidParameter
 from onceq.model.identity import TransactionId
 from onceq.model.limits import FENCES_MAX
+from onceq.model.marks import SECOND_US, Now
 from onceq.model.results import Outcome
-from onceq.model.time import SECOND_US, Now
 
 START_S = 1_700_000_000
 AGE_S = 1_000

@@ -11,7 +11,7 @@ from onceq.core.state import in_doubt_table
 from onceq.core.state.in_doubt_table import ANYBODY, DOUBTS_QUEUE, Doubt, Doubts, Memories
 from onceq.core.state.peer_table import Progress
 from onceq.core.state.records import PUT_FINAL
-from onceq.core.state.rows import encode_rows
+from onceq.core.state.setups import encode_rows
 from tests.unit.core.effort import stays_the_same
 
 ONE, OTHER = (b"1" * 16,), (b"2" * 16,)

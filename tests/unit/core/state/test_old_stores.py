@@ -12,9 +12,9 @@ from onceq.core.decision import Handed
 from onceq.core.state.in_doubt_table import UNNAMED
 from onceq.core.state.snapshot import CHECKPOINT_VERSION_PLACES, snapshot
 from onceq.model import requests
+from onceq.model.branches import Xid
 from onceq.model.results import Sent
 from onceq.model.views.looks import JOB
-from onceq.model.xid import Xid
 from proof.sim.base.comparing import differences
 from proof.sim.base.recovery import BY_THE_WAY, replayed
 from tests.unit.core.alone import Core

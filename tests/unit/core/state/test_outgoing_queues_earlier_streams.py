@@ -13,13 +13,13 @@ import pytest
 from onceq.core.inputs import inputs
 from onceq.core.state.outgoing_queues import COMPACT_AT, EarlierStreams, Stretch
 from onceq.core.state.position_block import AVAILABLE, AWAITING
-from onceq.core.transfer import untold
+from onceq.core.transfer import pending_outcomes
 from onceq.model import requests
 from onceq.model.identity import guid_text
 from onceq.model.limits import ENDS_ASKED_S
 from onceq.model.message import PLAIN
 from onceq.model.run import LENGTH_TYPE, Run
-from onceq.packet.settle import EndsAsked, EndsOpen, Memory, StillOpen, parse_settling
+from onceq.packet.acks import EndsAsked, EndsOpen, Memory, StillOpen, parse_settling
 from tests.unit.core.alone import Core, turned_away
 from tests.unit.core.effort import stays_the_same
 
@@ -106,20 +106,20 @@ def test_what_is_told_of_one_stream_costs_the_same_among_many() -> None:
         step, (outgoing,) = core.manager._step, core.manager.state.outgoing.values()
         stream = next(iter(outgoing.old))
         said = EndsOpen((StillOpen(1, 1, Memory(stream, 1, 1, closed=True), ((1, 1),)),))
-        return partial(untold.hear, step, step.sessions.peers[1], said)
+        return partial(pending_outcomes.hear, step, step.sessions.peers[1], said)
 
     stays_the_same(make, small=10, large=500)
 
 
 def test_a_question_about_many_streams_goes_on_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(untold, "STREAMS_AT_ONCE", 20)
+    monkeypatch.setattr(pending_outcomes, "STREAMS_AT_ONCE", 20)
     core = with_streams(50)
     step, (outgoing,) = core.manager._step, core.manager.state.outgoing.values()
     peer = step.sessions.peers[1]
     asked: list[int] = []
     for _ in range(3):
         peer.notes.clear()
-        untold.ask(step, outgoing)
+        pending_outcomes.ask(step, outgoing)
         asked.append(len(peer.notes))
     assert asked == [2, 2, 1]
     assert not outgoing.ends.goes_on
@@ -128,11 +128,11 @@ def test_a_question_about_many_streams_goes_on_later(monkeypatch: pytest.MonkeyP
 def test_a_question_about_one_stream_at_a_time_comes_to_the_last_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(untold, "STREAMS_AT_ONCE", 1)
+    monkeypatch.setattr(pending_outcomes, "STREAMS_AT_ONCE", 1)
     core = with_streams(3)
     step, (outgoing,) = core.manager._step, core.manager.state.outgoing.values()
     for _ in range(3):
-        untold.ask(step, outgoing)
+        pending_outcomes.ask(step, outgoing)
     assert len(step.sessions.peers[1].notes) == 3
     assert not outgoing.ends.goes_on
 
@@ -140,7 +140,9 @@ def test_a_question_about_one_stream_at_a_time_comes_to_the_last_one(
 def answered(core: Core, stream: int) -> None:
     """The receiver says that the end of its one message will be told."""
     said = StillOpen(1, 1, Memory(stream, 1, 1, closed=True), ((1, 1),))
-    untold.hear(core.manager._step, core.manager._step.sessions.peers[1], EndsOpen((said,)))
+    pending_outcomes.hear(
+        core.manager._step, core.manager._step.sessions.peers[1], EndsOpen((said,))
+    )
 
 
 def questions(core: Core) -> int:
@@ -152,12 +154,12 @@ def questions(core: Core) -> int:
 def asked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> tuple[Core, list[int]]:
     """A manager that asks about three streams, one at a time, and has no question about a fourth;
     and the three."""
-    monkeypatch.setattr(untold, "STREAMS_AT_ONCE", 1)
+    monkeypatch.setattr(pending_outcomes, "STREAMS_AT_ONCE", 1)
     core = with_streams(3)
     (outgoing,) = core.manager.state.outgoing.values()
     streams = [s.stream for s in outgoing.stretches_from(0)]
     sends(core)
-    untold.ask(core.manager._step, outgoing)
+    pending_outcomes.ask(core.manager._step, outgoing)
     return core, streams
 
 
@@ -169,8 +171,8 @@ def test_an_answer_to_a_part_of_a_question_does_not_put_off_the_rest(
     for at, stream in enumerate(streams, start=1):
         assert questions(core) == at
         answered(core, stream)
-        core.pass_time(untold.NO_ROOM_S)
-    core.pass_time(untold.NO_ROOM_S)
+        core.pass_time(pending_outcomes.NO_ROOM_S)
+    core.pass_time(pending_outcomes.NO_ROOM_S)
     assert not outgoing.ends.goes_on
     core.pass_time(ENDS_ASKED_S - 10)
     assert questions(core) == len(streams), "all of it was answered"
@@ -185,20 +187,20 @@ def test_a_question_of_which_a_part_was_not_answered_is_asked_again_soon(
     for stream in streams:
         if stream != streams[1]:
             answered(core, stream)
-        core.pass_time(untold.NO_ROOM_S)
-    core.pass_time(untold.AGAIN_S)
+        core.pass_time(pending_outcomes.NO_ROOM_S)
+    core.pass_time(pending_outcomes.AGAIN_S)
     assert questions(core) > len(streams)
 
 
 def test_who_turns_everybody_away_is_not_asked_for_the_rest_of_a_question(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(untold, "STREAMS_AT_ONCE", 1)
+    monkeypatch.setattr(pending_outcomes, "STREAMS_AT_ONCE", 1)
     core = with_streams(3)
     (outgoing,) = core.manager.state.outgoing.values()
-    untold.ask(core.manager._step, outgoing)
+    pending_outcomes.ask(core.manager._step, outgoing)
     core.step(inputs.SessionClosed(1, "gone"))
     called = turned_away(core, outgoing, PEER, seconds=4 * 3_600)
     pauses = [after - before for before, after in pairwise(called)]
-    assert min(pauses) >= untold.AGAIN_S
+    assert min(pauses) >= pending_outcomes.AGAIN_S
     assert pauses == sorted(pauses)

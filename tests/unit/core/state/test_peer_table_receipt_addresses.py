@@ -8,7 +8,7 @@ import pytest
 
 from onceq.core.state import peer_table
 from onceq.core.state.peer_table import Receipts
-from onceq.core.state.rows import encode_rows
+from onceq.core.state.setups import encode_rows
 
 A, B = b"A" * 16, b"B" * 16
 

@@ -35,10 +35,9 @@ from onceq.core.state.records import (
 )
 from onceq.core.state.setups import KINDS, OutgoingOpened, Paused
 from onceq.errors import DamagedRecord, NewerFormat, OnceqError
-from onceq.model.branch import Phase
+from onceq.model.branches import Phase, Xid
 from onceq.model.identity import TransactionId
 from onceq.model.run import Run
-from onceq.model.xid import Xid
 
 PAGE = Path(__file__).resolve().parents[4] / "docs/reference/formats/records.md"
 u32 = st.integers(0, 0xFFFF_FFFF)

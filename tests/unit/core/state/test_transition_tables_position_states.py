@@ -12,7 +12,7 @@ from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.state.state import State
 from onceq.core.state.transition_tables import GIVES_BACK, NAMES, TRANSITIONS
 from onceq.errors import DamagedRecord
-from onceq.model.manager_identity import Identity
+from onceq.model.identity import Identity
 
 NOW_S = 1_700_000_000
 

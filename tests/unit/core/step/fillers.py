@@ -10,13 +10,13 @@ from onceq.core.inputs import inputs
 from onceq.core.inputs.inputs import OwnerCame
 from onceq.errors import AccessDenied, InsufficientResources, OnceqError
 from onceq.model import requests
+from onceq.model.branches import TAG_BYTES, anchor_xid, group_prefix
 from onceq.model.identification import Identification, Proof
 from onceq.model.identity import guid_text
+from onceq.model.marks import FOR_EVER_US
 from onceq.model.results import Opened
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.shares import Thing
-from onceq.model.time import FOR_EVER_US
-from onceq.model.xid import TAG_BYTES, anchor_xid, group_prefix
 from onceq.packet.arrived import cut
 from proof.sim.faults import lies
 from tests.unit.core.alone import IDENTITY, WALL_S, Core

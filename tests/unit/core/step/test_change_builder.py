@@ -11,14 +11,13 @@ from onceq.core.inputs import inputs
 from onceq.core.state.queue_tables import DEAD_XACT
 from onceq.core.state.queues import Queue
 from onceq.model import requests
+from onceq.model.branches import Xid
 from onceq.model.message import Acknowledge, Journal, Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
-from onceq.model.xid import Xid
 from onceq.packet.address import Address
 from onceq.packet.arrived import cut
-from onceq.packet.encode import encode_run
-from onceq.packet.templates import template
+from onceq.packet.encode import encode_run, template
 from tests.unit.core.alone import WALL_S, Core
 from tests.unit.core.effort import lines
 

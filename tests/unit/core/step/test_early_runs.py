@@ -13,8 +13,7 @@ from onceq.model.message import Properties
 from onceq.model.run import Run
 from onceq.packet.address import Address
 from onceq.packet.arrived import ArrivedRun, cut
-from onceq.packet.encode import encode_run
-from onceq.packet.templates import template
+from onceq.packet.encode import encode_run, template
 
 KEY = (b"A" * 16, "q")
 OTHER = (b"C" * 16, "q")

@@ -11,9 +11,9 @@ import pytest
 from onceq.core.inputs.inputs import OwnerCame, OwnerGone
 from onceq.errors import InsufficientResources, OnceqError
 from onceq.model import requests
+from onceq.model.branches import Xid
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.shares import RESERVE_PART, TABLE, Thing, why_not
-from onceq.model.xid import Xid
 from tests.few import few
 from tests.unit.core.rights.somebody import KEY, RUNS
 from tests.unit.core.step.fillers import ADMIN, ALICE, FILLERS, NAMES, by, fill, house

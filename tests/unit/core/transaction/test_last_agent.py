@@ -20,14 +20,13 @@ from onceq.errors import (
     UnknownBranch,
 )
 from onceq.model import requests
-from onceq.model.branch import Decision
+from onceq.model.branches import Decision, Xid, make_gtrid, xid_by_row
 from onceq.model.message import PLAIN, Acknowledge, Delivery
 from onceq.model.queue import QueueProperties
 from onceq.model.results import Promised, Sent
 from onceq.model.run import Run
 from onceq.model.settings import Settings
-from onceq.model.views.work import BranchView
-from onceq.model.xid import Xid, make_gtrid, xid_by_row
+from onceq.model.views.looks import BranchView
 from tests.unit.core.alone import IDENTITY, WAITS, Core
 
 Q, IN = "private$\\q", "private$\\in"

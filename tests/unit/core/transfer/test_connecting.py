@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from onceq.core.decision import CloseSession, Connect, Decision
-from onceq.core.ending import portions
+from onceq.core.ending import ending
 from onceq.core.inputs import inputs
 from onceq.core.inputs.inputs import DirectoryChanged, Reconfigure
 from onceq.core.state.outgoing_queues import OutgoingQueue
@@ -94,7 +94,7 @@ class Caller(Core):
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step looks at few outgoing queues."""
-    monkeypatch.setattr(portions, "QUEUES_AT_ONCE", 2)
+    monkeypatch.setattr(ending, "QUEUES_AT_ONCE", 2)
 
 
 @pytest.mark.parametrize("form", [BY_NAME, BY_GUID])
@@ -377,5 +377,5 @@ def steered(count: int, action: Steer = Steer.CONNECT) -> Callable[[], object]:
 def test_no_step_is_longer_the_more_queues_an_address_has(
     make: Callable[[int], Callable[[], object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(portions, "QUEUES_AT_ONCE", 8)
+    monkeypatch.setattr(ending, "QUEUES_AT_ONCE", 8)
     stays_the_same(make, small=20, large=500)

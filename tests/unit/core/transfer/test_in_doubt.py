@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from onceq.core.ending.portions import ENDED_AT_ONCE
+from onceq.core.ending.ending import ENDED_AT_ONCE
 from onceq.core.inputs.inputs import Arrived, Room, SessionClosed, SessionOpened, Tick
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer
@@ -18,13 +18,13 @@ from onceq.core.state.state import IN_DOUBT
 from onceq.core.step.step import Step
 from onceq.core.transfer import in_doubt
 from onceq.core.transfer.in_doubt import inquire
-from onceq.core.transfer.untold import NO_ROOM_S
+from onceq.core.transfer.pending_outcomes import NO_ROOM_S
 from onceq.model import requests
 from onceq.model.classes import MessageClass
 from onceq.model.message import Acknowledge, Journal, Properties
 from onceq.model.run import LENGTH_TYPE, Run
+from onceq.packet.acks import Memory, settlement
 from onceq.packet.arrived import cut
-from onceq.packet.settle import Memory, settlement
 from tests.unit.core.alone import IDENTITY, WALL_S, Core, turned_away
 
 ELSEWHERE = r"PRIVATE=5a5a5a5a-0000-0000-0000-000000000001\00000001"

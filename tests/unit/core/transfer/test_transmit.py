@@ -22,8 +22,7 @@ from onceq.model.settings import Settings
 from onceq.packet.acks import final_acks, order_ack
 from onceq.packet.address import Address
 from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, cut
-from onceq.packet.encode import encode_run
-from onceq.packet.templates import template
+from onceq.packet.encode import encode_run, template
 from tests.unit.core.alone import IDENTITY, WALL_S, Core
 from tests.unit.core.effort import stays_the_same
 from tests.unit.core.rights.somebody import RUNS, create

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from onceq.model.views import managers, queues, work
+from onceq.model.views import looks, managers, queues
 from onceq.model.views.looks import LOOKS
 from onceq.model.views.queues import ConnectionView, OutgoingView, QueueView, SequenceInfo
 from onceq.model.views.view import View, plain
@@ -17,7 +17,7 @@ from onceq.model.views.view import View, plain
 SOURCE = Path(__file__).resolve().parents[4] / "src" / "onceq"
 KINDS = {
     name: kind
-    for module in (managers, queues, work)
+    for module in (managers, queues, looks)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, View) and kind is not View
 }

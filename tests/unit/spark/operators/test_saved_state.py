@@ -14,10 +14,9 @@ import pyarrow as pa
 from onceq.errors import ConfigurationError
 from onceq.spark.operators.arrivals import QueueSetup, Settler
 from onceq.spark.operators.eod import EodFilter
-from onceq.spark.operators.key_buckets import Memory
+from onceq.spark.operators.key_buckets import Memory, pack
 from onceq.spark.operators.numbering import Numbering
 from onceq.spark.operators.quotas import Limited
-from onceq.spark.operators.row_packing import pack
 from onceq.spark.operators.saved_state import KINDS
 from tests.unit.spark.operators.recorded_states import EOD_FILTER, NUMBER, SETTLE
 

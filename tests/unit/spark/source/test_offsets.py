@@ -10,8 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onceq.errors import ConfigurationError
-from onceq.spark.source.batch_limits import PARTITION_MESSAGES, advance, beginning, split, start_of
-from onceq.spark.source.offsets import Offset, QueueSample, Range
+from onceq.spark.source.offsets import (
+    PARTITION_MESSAGES,
+    Offset,
+    QueueSample,
+    Range,
+    advance,
+    beginning,
+    split,
+    start_of,
+)
 
 SIGHT = QueueSample(instance="i", first=11, last=20, messages=10, locked=0)
 EMPTY = QueueSample(instance="i", first=0, last=0, messages=0, locked=0)

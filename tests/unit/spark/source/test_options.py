@@ -11,11 +11,10 @@ import pytest
 
 from onceq.errors import ConfigurationError
 from onceq.model.views.queues import QueueView
-from onceq.spark.connections import Patience
+from onceq.spark.connections import EARLIEST, LATEST, Patience, Target
 from onceq.spark.sink.options import parse_sink
 from onceq.spark.source.options import COLUMNS, OPTIONS, USUAL, asked, ddl, parse, wanted
 from onceq.spark.source.rows import arrow_schema, prefix
-from onceq.spark.targets import EARLIEST, LATEST, Target
 
 ENOUGH = {"queueManager": "127.0.0.1:1802", "queue": r"private$\orders"}
 

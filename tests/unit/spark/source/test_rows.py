@@ -14,8 +14,8 @@ import pytest
 import onceq
 from onceq.model.classes import class_name
 from onceq.model.identity import guid_text
+from onceq.model.marks import NEVER_S
 from onceq.model.run import LENGTH_TYPE, Run
-from onceq.model.time import NEVER_S
 from onceq.packet import layout as at
 from onceq.packet.batch import Batch
 from onceq.packet.headers import encode_headers, headers

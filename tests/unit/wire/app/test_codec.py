@@ -10,12 +10,11 @@ import pytest
 
 from onceq.errors import InvalidParameter, MalformedPacket
 from onceq.model import requests
-from onceq.model.branch import Join, Leave
+from onceq.model.branches import ONCEQ_FORMAT, Join, Leave, Xid, xid_by_row
 from onceq.model.identity import TransactionId
 from onceq.model.message import PLAIN
 from onceq.model.requests import KINDS, Access, Grip, PickBy, Request, Seek, SendItem, Share
 from onceq.model.run import Run
-from onceq.model.xid import ONCEQ_FORMAT, Xid, xid_by_row
 from onceq.packet.own import own_headers
 from onceq.wire.app import frames
 from onceq.wire.app.codec import read, row_of, written

@@ -10,8 +10,7 @@ from onceq.model.message import Delivery, Properties
 from onceq.model.run import Run
 from onceq.model.settings import Settings
 from onceq.packet.address import DIRECT, Address
-from onceq.packet.encode import encode_run
-from onceq.packet.templates import template
+from onceq.packet.encode import encode_run, template
 from onceq.wire.mqqb.internal import UNTOLD, Establish, Life, Parameters, SessionHeader
 from onceq.wire.mqqb.session import Acked, Arrived, Closed, Event, Session
 

@@ -12,8 +12,7 @@ from onceq.model.limits import PACKET_BYTES_MAX
 from onceq.model.message import Properties
 from onceq.model.run import Run
 from onceq.packet.address import DIRECT, Address
-from onceq.packet.encode import encode_run
-from onceq.packet.templates import template
+from onceq.packet.encode import encode_run, template
 from onceq.wire.mqqb.cutter import SHORT_BYTES, Cutter, InternalPacket, UserPackets
 from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader
 

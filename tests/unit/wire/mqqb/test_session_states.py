@@ -8,10 +8,8 @@ import pytest
 
 from onceq.errors import ProtocolState
 from onceq.wire.mqqb.cutter import UserPackets
-from onceq.wire.mqqb.events import Closed
-from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader
-from onceq.wire.mqqb.session import Session
-from onceq.wire.mqqb.session_states import BEGIN, TAKES, State
+from onceq.wire.mqqb.internal import Closed, Establish, Parameters, SessionHeader
+from onceq.wire.mqqb.session import BEGIN, TAKES, Session, State
 from tests.unit.wire.mqqb.pair import SETTINGS, A, B, users
 
 SENT: dict[type, Callable[[], bytes]] = {

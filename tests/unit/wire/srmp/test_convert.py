@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.model.delayed import delayed
 from onceq.model.http import HttpNames
+from onceq.model.marks import delayed, trace_trailer
 from onceq.model.message import Properties
 from onceq.model.run import Run
-from onceq.model.traced import trailer
 from onceq.packet.address import DIRECT, Address
-from onceq.packet.encode import encode_run
-from onceq.packet.templates import template
+from onceq.packet.encode import encode_run, template
 from onceq.wire.srmp.convert import post_of
 
-MARK = trailer("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+MARK = trace_trailer("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 URL = "http://b/msmq/private$/q"
 
 

@@ -7,10 +7,9 @@ import base64
 import pytest
 
 from onceq.model.http import Arrival
-from onceq.wire.srmp import envelope, mime
+from onceq.wire.srmp import convert, envelope
 from onceq.wire.srmp.convert import runs_of
-from onceq.wire.srmp.dates import text_of
-from onceq.wire.srmp.envelope import Envelope, Msmq
+from onceq.wire.srmp.envelope import Envelope, Msmq, text_of
 
 URL = "http://b/msmq/private$/q"
 PLAIN = envelope.write(Envelope(URL, "label", sent=1_000, expires=5_000, msmq=Msmq()))
@@ -80,7 +79,7 @@ def test_lifetimes() -> None:
 
 
 def test_an_extension_behind_an_empty_body() -> None:
-    kind, entity = mime.write(PLAIN, b"", "guid", b"--x--")
+    kind, entity = convert.write(PLAIN, b"", "guid", b"--x--")
     assert b"Content-Id: extension@guid\r\n\r\n--x----MSMQ - SOAP boundary" in entity
-    assert mime.read(kind, entity) == (PLAIN, b"", b"--x--")
-    assert b"extension" not in mime.write(PLAIN, b"", "guid")[1]
+    assert convert.read(kind, entity) == (PLAIN, b"", b"--x--")
+    assert b"extension" not in convert.write(PLAIN, b"", "guid")[1]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from onceq.model.http import HttpNames
 from onceq.model.limits import HANDSHAKE_BYTES_MAX
 from onceq.model.settings import Settings
-from onceq.wire.mqqb.events import Closed, Opened
-from onceq.wire.srmp.taking import Taking
+from onceq.wire.mqqb.internal import Closed, Opened
+from onceq.wire.srmp.session import Taking
 
 POST = (
     b"POST /msmq/q HTTP/1.1\r\nHost: b\r\nContent-Type: text/xml\r\n"

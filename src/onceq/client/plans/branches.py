@@ -1,0 +1,504 @@
+"""Groups of branches from the application's side: what both kinds of client ask, and how.
+
+A job with many tasks has each of them prepare branches, on connections of their own, and then
+commits all of them as one (``core/transaction/groups.py``). What the tasks and the one who commits
+have in common is the application's name and the number of the batch: everything else follows from
+these.
+
+Upholds: I2, I4 (asked again, a version is not committed again).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import TypeVar
+
+from onceq.client.link import Request
+from onceq.client.plans.plan import Plan, ask, do, look, look_at_all, tell
+from onceq.client.plans.sending_unit import ENDING, NOTHING, PipelinedReceive, offered
+from onceq.client.plans.unit_of_work import Unit
+from onceq.client.results import MessageIds
+from onceq.client.session import Session
+from onceq.errors import (
+    BranchState,
+    DatabaseRestored,
+    InDoubt,
+    LinkLost,
+    OnceqError,
+    RolledBack,
+    RolledBackByTime,
+    ServiceNotAvailable,
+    StorageFailure,
+    TransactionOver,
+    UnknownBranch,
+)
+from onceq.model import requests
+from onceq.model.branches import (
+    ONCEQ_FORMAT,
+    TAG_BYTES,
+    Decision,
+    Join,
+    Leave,
+    Vote,
+    Xid,
+    anchor_xid,
+    group_prefix,
+    group_xid,
+    xid_by_row,
+)
+from onceq.model.results import Promised, Sent
+from onceq.model.views import looks
+from onceq.model.views.looks import BranchView, GroupResult, GroupView, RowsView
+from onceq.partners.contract import Row, row_of
+from onceq.partners.procedures import What
+from onceq.partners.recovery import promises_in
+
+# ---- batch commit --------------------------------------------------------------------------------
+
+
+def prefix_of(session: Session, app: str, version: int) -> bytes:
+    """What all branches of a batch begin with."""
+    import hashlib  # which loads OpenSSL
+
+    digest = hashlib.sha256(f"{version}\0{app}".encode()).digest()
+    return group_prefix(session.source, digest[:TAG_BYTES])
+
+
+class Attempt:
+    """One attempt at a batch, or at a part of it, with branches that nobody else has."""
+
+    def __init__(self, gtrid: bytes) -> None:
+        self._gtrid = gtrid
+
+    def branch(self, name: str) -> Xid:
+        """The identifier of one of its branches, for ``QueueManager.branch``."""
+        return group_xid(self._gtrid, name)
+
+    def anchor(self, manager: bytes) -> Xid:
+        """The branch that stands for those of this attempt at another queue manager.
+
+        It is prepared here, with nothing in it, before the first of them is prepared there under
+        ``branch``; and it is in the list that is committed.
+
+        Args:
+            manager: GUID of that queue manager.
+        """
+        return anchor_xid(self._gtrid, manager)
+
+
+def attempt(session: Session, app: str, version: int) -> Plan[Attempt]:
+    """Begin an attempt.
+
+    Args:
+        app: Who commits batches one after another; up to 200 printable characters.
+        version: Number of the batch, higher than any before.
+    """
+    asked = requests.BeginAttempt(prefix_of(session, app, version))
+    return Attempt((yield from ask(asked, bytes)))
+
+
+def commit_group(
+    session: Session, app: str, version: int, branches: Sequence[Xid], *, query: str = "",
+    target: str = "", digest: str = "",
+) -> Plan[GroupResult]:  # fmt: skip
+    """Commit prepared branches as one, in this order, or find that this was done before.
+
+    May be asked again, with any branches: a version takes effect once.
+
+    Args:
+        query: Which life of the application asks. Another one than before is refused.
+        target: Where the branches go, in up to 100 characters. A version that was committed before
+            for another target is refused, if both have said one.
+        digest: What is in them, in up to 100 characters. The last version with another digest is
+            refused, if both have said one.
+
+    Raises:
+        GroupDiffers: The version was committed before, and was something else.
+        GroupIncomplete: A branch is not prepared (any more); none was committed.
+        GroupOfAnotherQuery: The application was at work for another query.
+    """
+    prefix = prefix_of(session, app, version)
+    asked = requests.CommitGroup(app, query, version, prefix, branches, target, digest)
+    return ask(asked, GroupResult)
+
+
+def rollback_group(session: Session, app: str, version: int, *, final: bool = False) -> Plan[int]:
+    """Roll back what is prepared of a batch, by anybody; returns how many branches.
+
+    Args:
+        final: No attempt at it will follow: branches that are still at work are refused when they
+            prepare, as long as the queue manager runs.
+    """
+    return ask(requests.RollbackGroup(prefix_of(session, app, version), final), int)
+
+
+def applications(session: Session) -> Plan[list[GroupView]]:
+    """Applications with their last version, those that have committed last first."""
+    found = yield from look_at_all(session, looks.GROUPS)
+    return sorted(found, key=lambda one: -one.since)
+
+
+def forget_group(session: Session, app: str) -> Plan[None]:
+    """Forget an application: its next batch is committed, of any version.
+
+    Raises:
+        UsageError: Nothing is remembered of it.
+    """
+    return do(requests.ForgetGroup(app))
+
+
+# ---- xa ------------------------------------------------------------------------------------------
+#
+# A branch of an external transaction from the application's side (XTX-3).
+#
+# It is a unit of work like any other until its end: then it is prepared, and its outcome comes
+# from the coordinator. The last batches go along with prepare, in one frame where they fit.
+#
+# Upholds: I20 (prepared is said only when the manager has said it).
+
+
+def prepare(session: Session, xid: Xid) -> Plan[Vote]:
+    """Prepare a branch whose work has ended.
+
+    Raises:
+        RolledBack: It cannot be promised, and was rolled back.
+        UnknownBranch, BranchState: There is none, or its work has not ended.
+    """
+    request = requests.PrepareBranch(xid)
+    return ask(request, Vote)
+
+
+def commit_branch(
+    session: Session, xid: Xid, *, one_phase: bool = False, by_hand: bool = False
+) -> Plan[None]:
+    """Commit a prepared branch, or (``one_phase``) one that has ended.
+
+    Args:
+        by_hand: An operator decides in place of the coordinator: recorded until ``forget``.
+
+    Raises:
+        InDoubt: The answer was lost. Commit again.
+        UnknownBranch: There is none (any more).
+        DecidedByHand: An operator was first.
+    """
+    try:
+        yield from do(requests.CommitBranch(xid, one_phase, by_hand))
+    except (LinkLost, StorageFailure) as error:
+        raise InDoubt(
+            f"the answer to the commit of branch {xid} was lost ({error.text}); commit it again: "
+            "unknown then means that it was done",
+            transaction=str(xid),
+        ) from error
+
+
+def rollback_branch(session: Session, xid: Xid, *, by_hand: bool = False) -> Plan[None]:
+    """Roll a branch back; see ``commit``."""
+    return do(requests.RollbackBranch(xid, by_hand))
+
+
+def forget_branch(session: Session, xid: Xid) -> Plan[None]:
+    """Drop the memory of a branch that was decided by hand."""
+    return do(requests.ForgetBranch(xid))
+
+
+def recover(session: Session) -> Plan[list[Xid]]:
+    """Branches that are prepared, or were decided by hand."""
+    return [
+        Xid.parse(view.xid)
+        for view in (yield from look(looks.BRANCHES))
+        if view.phase == "prepared" or view.phase.endswith("by hand")
+    ]
+
+
+UnitT = TypeVar("UnitT", bound="BranchUnit")
+
+
+class BranchUnit(Unit):
+    """One branch, at work on one connection."""
+
+    def __init__(self, session: Session, xid: Xid) -> None:
+        super().__init__(session)
+        self.number = session.next_transaction()
+        self.xid = xid
+        self.vote: Vote | None = None
+
+    def start(self, how: Join) -> Plan[None]:
+        """Associate it with this connection."""
+        yield from do(requests.StartBranch(self.number, self.xid, how))
+        self.begun = True
+
+    def end(self, how: Leave = Leave.SUCCESS) -> Plan[None]:
+        """Dissociate it; what was gathered is shipped first."""
+        self.check_open()
+        self.check_awaited()
+        if self.doomed is not None:
+            how = Leave.FAIL  # The manager may know nothing of a send that was wrong in itself.
+        if self._items and how is not Leave.FAIL:
+            yield from self._ship()
+        yield from self.guard(do(requests.EndBranch(self.number, self.xid, how)))
+        self.over = "suspended" if how is Leave.SUSPEND else "ended: its coordinator goes on"
+        self._items = []
+
+    def prepare(self) -> Plan[Vote]:
+        """End it, and promise that it can be committed and rolled back, through any crash.
+
+        Raises:
+            RolledBack: It cannot, and was rolled back.
+            SendFailed: The same, because a send was refused, here or before.
+        """
+        self.check_open()
+        self.check_awaited()
+        if self.doomed is not None:
+            yield from self._end_doomed()
+        self.over = ENDING
+        items = offered(self._items, self.session.clock)
+        try:
+            request = requests.PrepareBranch(self.xid, self.number, items)
+            vote = yield from self.guard(ask(request, Vote))
+        except (TransactionOver, ServiceNotAvailable):
+            raise
+        except OnceqError as error:
+            yield from self._end_refused(items, error)
+            raise
+        finally:
+            self.over = "" if self.over == ENDING else self.over
+        self.vote = vote
+        self.over = f"{self.vote.value}: its coordinator goes on"
+        self._items = []
+        return self.vote
+
+    def commit(
+        self, *, retaining: bool = False, ahead: PipelinedReceive = NOTHING
+    ) -> Plan[MessageIds]:
+        """Its own commit is the one of the only branch there is (TMONEPHASE)."""
+        yield from self.end()
+        self.over = "in doubt"
+        try:
+            yield from commit_branch(self.session, self.xid, one_phase=True)
+        except RolledBack:
+            self.over = "rolled back"
+            raise
+        self.over = "committed"
+        return MessageIds(self.session.source)
+
+    def decide(self) -> Plan[None]:
+        """Commit it once it was prepared; on any connection."""
+        self.check_process()
+        return commit_branch(self.session, self.xid)
+
+    def abort(self, why: str = "") -> Plan[None]:
+        """Undo it, wherever it is; if its connection was lost it may be prepared all the same.
+
+        Args:
+            why: Not kept with what a branch has received.
+        """
+        self.check_process()
+        if self.over == "committed":
+            raise BranchState(f"branch {self.xid} was committed")
+        if not self.over and self.begun:
+            with contextlib.suppress(OnceqError):
+                yield from do(requests.EndBranch(self.number, self.xid, Leave.FAIL))
+        self.over = "rolled back"
+        self._items = []
+        with contextlib.suppress(UnknownBranch):
+            yield from do(requests.RollbackBranch(self.xid))
+
+
+def branch(
+    session: Session, xid: Xid, *, join: bool = False, resume: bool = False
+) -> Plan[BranchUnit]:
+    """Work in a branch of an external transaction.
+
+    Args:
+        join: It exists, and its work has ended; there is more to do in it.
+        resume: It was suspended.
+
+    Raises:
+        DuplicateBranch: It exists.
+        NoCoordinator: This manager takes no part in external transactions.
+    """
+    return started(BranchUnit(session, xid), join=join, resume=resume)
+
+
+def started(unit: UnitT, *, join: bool, resume: bool) -> Plan[UnitT]:
+    """The same with a unit of work that is there."""
+    yield from unit.start(Join.JOIN if join else Join.RESUME if resume else Join.NEW)
+    return unit
+
+
+def end(unit: BranchUnit, *, suspend: bool = False, fail: bool = False) -> Plan[None]:
+    """Dissociate it from this work (xa_end).
+
+    Args:
+        suspend: It will be resumed.
+        fail: It can only be rolled back.
+    """
+    return unit.end(Leave.FAIL if fail else Leave.SUSPEND if suspend else Leave.SUCCESS)
+
+
+class Deciding:
+    """A unit of work whose commit decides for partners.
+
+    Attributes:
+        gtrid: Of the external transaction; empty until a partner is enlisted.
+    """
+
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
+        self.gtrid = b""
+        self._branches = 0
+
+    def enlist(self, partner: str) -> Plan[Xid]:
+        """Tell the manager of a partner, before that does anything; returns its branch."""
+        unit = self._unit
+        unit.check_sound()
+        yield from unit.begin()
+        request = requests.Enlist(unit.number, partner)
+        self.gtrid = yield from unit.guard(ask(request, bytes))
+        self._branches += 1
+        return Xid(ONCEQ_FORMAT, self.gtrid, b"%d" % self._branches)
+
+    def told(self, verb: str) -> Plan[None]:
+        """All partners have carried the decision out ("done"), or not all could be told.
+
+        Nobody waits for the former to be heard: a decision that stands on record too long only
+        makes recovery look once more.
+        """
+        done = verb == What.DONE.value
+        if done:
+            yield from tell(requests.DecisionDone(self.gtrid), unhurried=True)
+        else:
+            yield from do(requests.LeaveDecision(self.gtrid))
+
+
+# ---- what this manager has decided -------------------------------------------------------------
+
+
+def decision(session: Session, gtrid: bytes) -> Plan[Decision]:
+    """What this manager has decided for an external transaction (presumed abort)."""
+    return ask(requests.AskDecision(gtrid), Decision)
+
+
+def done(session: Session, gtrid: bytes) -> Plan[None]:
+    """All partners have carried a decision out."""
+    yield from do(requests.DecisionDone(gtrid))
+
+
+# ---- last agent ----------------------------------------------------------------------------------
+#
+# A transaction that a row in a database decides, from the application's side.
+#
+# What is asked of whom, and when, is in `partners/procedures.py`.
+
+
+class ByRow:
+    """A unit of work that a row in a database decides.
+
+    Attributes:
+        xid: The branch that it becomes.
+        promised: What was answered to its promise.
+    """
+
+    def __init__(self, unit: Unit, agent: str) -> None:
+        self._unit = unit
+        session = unit.session
+        self.xid = xid_by_row(session.source, session.next_global(), agent)
+        self.promised: Promised | None = None
+
+    @property
+    def row(self) -> Row:
+        """The key of its row."""
+        assert self.promised is not None, "the row names the branch"
+        return row_of(self.xid, self.promised.number)
+
+    def promise(self) -> Plan[Promised | None]:
+        """End it with a promise: from now on it is a branch.
+
+        Returns:
+            What its messages are called, as far as that is known now; None if it has nothing to
+            decide, and is over.
+
+        Raises:
+            DatabaseRestored: The queue manager knows that the database was set back.
+            SendFailed: A send was refused, here or before; the transaction was undone.
+        """
+        unit = self._unit
+        unit.check_open()
+        if unit.owed:
+            unit.check_awaited()
+        if unit.doomed is not None:
+            yield from unit._end_doomed()
+        unit.over = ENDING
+        items = offered(unit._items, unit.session.clock)
+        try:
+            # Where nothing had to be asked before, the items alone are the transaction.
+            self.promised = yield Request(requests.Promise(unit.number, self.xid, items))
+        except (DatabaseRestored, RolledBackByTime, TransactionOver):
+            raise
+        except ServiceNotAvailable as error:
+            # A promise whose answer was lost is undone by recovery: no row was written for it.
+            if unit.begun or isinstance(error, LinkLost):
+                raise unit.lost() from error
+            raise
+        except OnceqError as error:
+            yield from unit._end_refused(items, error)
+            raise
+        except GeneratorExit:
+            raise
+        except BaseException:
+            unit.over = "aborted, because its promise was given up while it waited"
+            raise
+        finally:
+            unit.over = "" if unit.over == ENDING else unit.over
+        unit.over = "in doubt, because a database decides it"
+        unit._items = []
+        return self.promised
+
+    def fulfil(self, *, others: bool = False) -> Plan[MessageIds]:
+        """The row is there: commit the branch.
+
+        Nobody waits for that: it is decided. But where messages leave this manager, or are
+        acknowledged, their identifiers come with the commit.
+
+        Args:
+            others: It decides for other partners. What is asked about them comes after it.
+        """
+        assert self.promised is not None, "it was promised"
+        unit, source = self._unit, self._unit.session.source
+        _, first, messages, _ = self.promised
+        unit.over = "committed"
+        unit.sent = MessageIds(source, first, messages if first else 0)
+        if others and (first or not messages):
+            with contextlib.suppress(UnknownBranch):  # Recovery was first.
+                yield from do(requests.CommitBranch(self.xid))
+            return unit.sent
+        request = requests.CommitBranch(self.xid)
+        if first or not messages:
+            yield Request(request, waits=False, unhurried=True, shows=True)
+        else:
+            try:
+                sent = yield from ask(request, Sent)
+            except UnknownBranch:  # Recovery was first.
+                sent = Sent()
+            unit.sent = MessageIds(source, sent.first_message, sent.messages)
+        return unit.sent
+
+    def undo(self) -> Plan[None]:
+        """The database has not committed, and will not."""
+        self._unit.over = "aborted"
+        yield from rollback_branch(self._unit.session, self.xid)
+
+    def leave(self) -> Plan[None]:
+        """This application does not know whether the row is there: others may ask for it."""
+        yield from do(requests.LeaveDecision(self.xid.gtrid))
+
+
+def promises(session: Session) -> Plan[list[BranchView]]:
+    """Prepared branches that rows in databases decide."""
+    return promises_in((yield from look(looks.BRANCHES)))
+
+
+def rows(session: Session, agent: str, found: int = 0) -> Plan[RowsView]:
+    """What rows of a database the manager has seen; see ``AskRows``."""
+    return ask(requests.AskRows(agent, found), RowsView)

@@ -1,0 +1,207 @@
+"""Errors of branches that an operator has decided before their outcome was known (XTX-8).
+
+Applications find them in ``onceq.errors``, the table of all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onceq.errors.base import OnceqError, Refused, UsageError
+
+# ---- by hand -------------------------------------------------------------------------------------
+
+
+class DecidedByHand(OnceqError):
+    """An operator has decided a branch before its outcome was known (XTX-8)."""
+
+    __module__ = "onceq.errors"
+
+    code, exit_code, xa = "decided-by-hand", 6, 5
+    cure = "Compare with the decision (`tx show`); mend by hand what differs, then `tx forget`."
+
+
+class CommittedByHand(DecidedByHand):
+    """An operator has committed the branch (XA_HEURCOM)."""
+
+    __module__ = "onceq.errors"
+
+    code, xa = "committed-by-hand", 7
+
+
+class RolledBackByHand(DecidedByHand):
+    """An operator has rolled the branch back (XA_HEURRB)."""
+
+    __module__ = "onceq.errors"
+
+    code, xa = "rolled-back-by-hand", 6
+
+
+# ---- damaged -------------------------------------------------------------------------------------
+#
+# Which stored bytes are damaged: what an error says, and the core is told.
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedPiece:
+    """Stored bytes that are not what was written, or cannot be read.
+
+    Attributes:
+        address, size: Where they lie in the log.
+        path, offset: In which file, and where there.
+    """
+
+    address: int
+    size: int
+    path: str
+    offset: int
+
+    @property
+    def span(self) -> range:
+        """The log addresses of these bytes."""
+        return range(self.address, self.address + self.size)
+
+
+# ---- reader --------------------------------------------------------------------------------------
+#
+# Errors of who reads a queue to write its messages elsewhere, and removes them then.
+#
+# Part of `onceq.errors`, where applications find them.
+
+
+class MessagesMissing(Refused):
+    """Messages that should still be in a queue are gone."""
+
+    __module__ = "onceq.errors"
+    code = "messages-missing"
+    cure = "Find out who else receives from the queue; who must see every message needs it alone."
+
+
+class ReadBefore(Refused):
+    """A Spark stream would remove what its sink does not write: its checkpoint is new, or old."""
+
+    __module__ = "onceq.errors"
+    code = "read-before"
+    cure = "Go on with the newest checkpoint; or a new one AND a new folder, and `spark forget`."
+
+
+class FinishedBefore(Refused):
+    """Spark asks once more for a batch that was written and removed: a checkpoint lacks a file."""
+
+    __module__ = "onceq.errors"
+    code = "finished-before"
+    cure = (
+        "Put the newest files of the checkpoint back; or take a new checkpoint AND a new folder, "
+        "and `spark forget`."
+    )
+
+
+# ---- turn ----------------------------------------------------------------------------------------
+#
+# Errors of calls that come from where they must not: another process, another loop, the middle of
+# another call. Applications find them in `onceq.errors`, the table of all.
+
+
+class WrongProcess(UsageError):
+    """What belongs to the process that made it is used in a child that was forked from it."""
+
+    __module__ = "onceq.errors"
+
+    code = "wrong-process"
+    cure = (
+        "In the child, open what the text names again, from its queue manager; an embedded queue "
+        "manager stays with the parent: connect to a daemon, or open it after the fork."
+    )
+
+
+class WrongLoop(UsageError):
+    """What belongs to one event loop is used in another one; nothing of it happened."""
+
+    __module__ = "onceq.errors"
+
+    code = "wrong-loop"
+    cure = "Connect in each loop, inside what `asyncio.run` runs, and close there."
+
+
+class CallInCall(UsageError):
+    """A call came in the middle of another one of the same thread; nothing of it happened."""
+
+    __module__ = "onceq.errors"
+
+    code = "call-in-call"
+    cure = (
+        "In a signal handler, `__del__` or a callback of a weak reference only note what is to be "
+        "done (`onceq.stopping()` does that for signals), or `close` the queue manager."
+    )
+
+
+# ---- usage ---------------------------------------------------------------------------------------
+#
+# Errors in how a program uses transactions; `errors` has all others, and repeats these.
+
+
+class TransactionUsage(UsageError):
+    """This may not be done inside (or outside) a transaction."""
+
+    __module__ = "onceq.errors"
+    code, hresult = "transaction-usage", 0xC00E0050
+    cure = "Use a transaction with a transactional queue, and none with another, nor to peek."
+
+
+class WrongQueueKind(TransactionUsage):
+    """The queue is of this queue manager, and does not take messages that are sent so (Q-4)."""
+
+    __module__ = "onceq.errors"
+    code = "wrong-queue-kind"
+    cure = (
+        "Leave `transactional` out: a send without it is what the queue takes. In a transaction "
+        "only transactional queues are sent to; send to the others with the queue manager."
+    )
+
+
+def not_transactional(what: str) -> WrongQueueKind:
+    """A send in a transaction to such a queue (Q-4).
+
+    Args:
+        what: The queue, or what a send named, for people.
+    """
+    return WrongQueueKind(
+        f"{what} is not transactional, and takes nothing that is sent in a transaction; send to it "
+        "outside of transactions, or make another queue with transactional=True"
+    )
+
+
+class TransactionOver(UsageError):
+    """The transaction is unknown or already over."""
+
+    __module__ = "onceq.errors"
+    code, hresult = "transaction-over", 0xC00E0051
+    cure = "Begin a new one; after a lost connection ask for the `outcome` of the old one first."
+
+
+class NotCarriedOut(UsageError):
+    """What a program has given cannot have run, so nothing of the transaction happens."""
+
+    __module__ = "onceq.errors"
+    code = "not-carried-out"
+    cure = (
+        "Await what the text names. Handlers of `onceq.aio` are `async def`, those for threads are "
+        "plain functions that do their work before they return."
+    )
+
+
+# ---- backup --------------------------------------------------------------------------------------
+#
+# A backup that is not believed.
+
+
+class UntrustedBackup(Refused):
+    """No trusted certificate has signed the backup, or it was changed since."""
+
+    __module__ = "onceq.errors"
+
+    code = "untrusted-backup"
+    cure = (
+        "Name certificates that you believe (`--trust FILE`), or use another backup. With "
+        "`--unsigned` you believe everybody who could write to the backup."
+    )
