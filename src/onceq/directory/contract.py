@@ -15,8 +15,7 @@ from onceq.errors import DirectoryError
 from onceq.model.directory import Computer, DistributionList, PublicQueue, Snapshot
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import DIRECTORY_ENTRIES_MAX
-from onceq.model.rights import NO_RIGHTS, SharedRights
-from onceq.model.shared_rights import Regrant, regranted
+from onceq.model.rights import NO_RIGHTS, Regrant, SharedRights, regranted
 
 # ---- contract ------------------------------------------------------------------------------------
 
@@ -75,7 +74,7 @@ class Directory(Protocol):
         """Return its current rights; the same object as before where nothing has changed."""
 
     def put_rights(self, change: Regrant) -> None:
-        """Grant or revoke rights, by ``model/shared_rights.py``.
+        """Grant or revoke rights, by ``model/rights.py``.
 
         Raises:
             DirectoryError: It could not be changed; nothing was.

@@ -27,8 +27,15 @@ from onceq.errors import DirectoryError, OnceqError
 from onceq.model.identity import guid_bytes, guid_text
 from onceq.model.limits import SHARED_GRANTS_MAX, SHARED_RIGHTS_BYTES_MAX, SHARED_RIGHTS_NUMBER_MAX
 from onceq.model.patterns import ActorPattern, QueuePattern
-from onceq.model.rights import NO_RIGHTS, Grant, SharedRights, grant_of, words_of
-from onceq.model.shared_rights import Regrant, regranted
+from onceq.model.rights import (
+    NO_RIGHTS,
+    Grant,
+    Regrant,
+    SharedRights,
+    grant_of,
+    regranted,
+    words_of,
+)
 
 # ---- replacing -----------------------------------------------------------------------------------
 #

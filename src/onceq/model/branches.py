@@ -5,13 +5,13 @@ beside it. Those that onceq makes are printable, because databases keep them as 
 ``onceq-`` with the GUID of whoever decides (32 hexadecimal digits) and a number, which that draws;
 ``bqual`` is a short name of the partner.
 
-Branches that are committed as one *group* (``core/transaction/groups.py``) carry the identity of
-the manager on which they are, and ``group.`` at the front of their ``bqual``. The number in their
-``gtrid`` is 12 hexadecimal digits that all attempts at one batch have in common, and 13 characters
-that one attempt has for itself: a token, and a mark of whom the manager has made it for. The mark
-needs a key, which stands beside the store and is told to nobody; so another one that has read an
-identifier begins no branch under it. (Identifiers of before have 12 digits and no mark: what was
-prepared under them is decided as ever.)
+Branches that are committed as one *group* (``core/transaction/second_phase.py``) carry the identity
+of the manager on which they are, and ``group.`` at the front of their ``bqual``. The number in
+their ``gtrid`` is 12 hexadecimal digits that all attempts at one batch have in common, and 13
+characters that one attempt has for itself: a token, and a mark of whom the manager has made it for.
+The mark needs a key, which stands beside the store and is told to nobody; so another one that has
+read an identifier begins no branch under it. (Identifiers of before have 12 digits and no mark:
+what was prepared under them is decided as ever.)
 
 A group may decide for branches at other managers, too. These have the same ``gtrid``, and so the
 identity of the manager that decides. There an *anchor* with that ``gtrid`` stands for them: a

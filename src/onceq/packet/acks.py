@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from onceq.errors import MalformedPacket
-from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID
 from onceq.model.limits import INQUIRY_STREAMS_MAX, PASSED_RANGES_MAX
 from onceq.model.message import Delivery, Properties
 from onceq.model.record import Record
+from onceq.model.resultcodes import MessageClass
 from onceq.model.run import LENGTH_TYPE, Buffer, Run
 from onceq.packet.address import DIRECT, NOWHERE, ON_DESTINATION, PUBLIC, Address
 from onceq.packet.encode import Template, encode_run, template

@@ -26,7 +26,7 @@ from onceq.model.limits import LABEL_CHARS_MAX, PACKET_BYTES_MAX
 from onceq.model.message import PRIORITY_DEFAULT, Delivery, Journal, Properties
 from onceq.model.record import Record, settle
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, alike, largest_of, starts_of, total_of
-from onceq.packet import layout as at
+from onceq.packet import address as at
 from onceq.packet.address import NOWHERE, PADDING, Address, MultiNames
 
 # ---- templates -----------------------------------------------------------------------------------

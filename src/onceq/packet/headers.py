@@ -20,7 +20,7 @@ from onceq.model.limits import LABEL_CHARS_MAX, PACKET_BYTES_MAX
 from onceq.model.marks import TRACED_MARK, place_of
 from onceq.model.record import Record
 from onceq.model.run import Buffer
-from onceq.packet import layout as at
+from onceq.packet import address as at
 from onceq.packet.address import DIRECT, LIST_HEADER, NOWHERE, Address
 
 # ---- reader --------------------------------------------------------------------------------------

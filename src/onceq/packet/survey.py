@@ -17,8 +17,8 @@ from itertools import accumulate
 
 from onceq.model.record import MutableRecord, Record
 from onceq.model.run import Buffer, Run
-from onceq.packet import layout as at
-from onceq.packet.batch import Batch
+from onceq.packet import address as at
+from onceq.packet.arrived import Batch
 from onceq.packet.decode import glance, properties_offset
 from onceq.packet.headers import encode_headers, headers
 

@@ -28,7 +28,6 @@ from onceq.errors import ConfigurationError, DamagedRecord, NoSpace, StorageFail
 from onceq.model.settings import ATTEMPT_KEY_FILE, CONFIGURATION_FILE, STORE_FILE
 from onceq.model.views.managers import Cut
 from onceq.store import checkpoints, identification, promises, recovery, scan
-from onceq.store.check import check
 from onceq.store.files import Files
 from onceq.store.identification import (
     MANIFEST,
@@ -45,6 +44,7 @@ from onceq.store.identification import (
 )
 from onceq.store.log import LOCK_FILE
 from onceq.store.pool import Pool
+from onceq.store.recovery import check
 from onceq.store.scan import SEGMENT_HEADER, Loaded
 
 # ---- backup --------------------------------------------------------------------------------------

@@ -21,9 +21,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from onceq.core.inputs.inputs import Compose
-from onceq.core.names.packet_names import address_of, answer_address
-from onceq.core.names.resolve import destinations, outgoing_for
+from onceq.core.inputs import Compose
+from onceq.core.names import address_of, answer_address, destinations, outgoing_for
 from onceq.core.peers.answer_addresses import address_for
 from onceq.core.peers.strangers import answer_room, doubtful, known
 from onceq.core.state.audit_trail import ReportRequest
@@ -33,11 +32,9 @@ from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queue_tables import ACKS_OWED, DEFERRED_LANE, ORDER_QUEUE_NUMBER
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_EXPRESS, PUT_FINAL, PUT_HTTP, Op, RangeChange
-from onceq.core.step.change_builder import ChangeBuilder, take_numbers
 from onceq.core.step.connections import CheckedBatch, Mode, Target
-from onceq.core.step.step import Step, answered
+from onceq.core.step.step import ChangeBuilder, Step, answered, take_numbers
 from onceq.errors import InsufficientResources, NoDirectory, OnceqError
-from onceq.model.classes import MessageClass, class_name
 from onceq.model.identity import NO_GUID, MessageId, guid_text
 from onceq.model.limits import (
     ACKS_AT_ONCE,
@@ -51,8 +48,9 @@ from onceq.model.limits import (
 from onceq.model.marks import NEVER_S
 from onceq.model.message import PRIORITY_DEFAULT, Acknowledge, Delivery, Message, Properties
 from onceq.model.names import FormatName, parse_format_name
+from onceq.model.resultcodes import MessageClass, class_name
 from onceq.model.run import LENGTH_TYPE, Buffer, Run
-from onceq.packet import layout
+from onceq.packet import address as layout
 from onceq.packet.acks import final_acks
 from onceq.packet.address import NOWHERE, Address
 from onceq.packet.arrived import ArrivedRun

@@ -22,7 +22,7 @@ from typing import Final
 from onceq.core.decision import Notice
 from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
-from onceq.core.inputs.inputs import PutBack
+from onceq.core.inputs import PutBack
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.state.queue_tables import ACKS_OWED, DOUBTS_KEPT, ORDER_QUEUE_NUMBER
@@ -36,15 +36,13 @@ from onceq.core.state.setups import (
     StorePutBack,
     TokenRevoked,
 )
-from onceq.core.step.audit_entries import AuditEntry, record_act
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step, Timer
+from onceq.core.step.step import AuditEntry, ChangeBuilder, Step, Timer, record_act
 from onceq.core.transaction.second_phase import undo_promised
-from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
-from onceq.model.jobs import JobState
+from onceq.model.letters import JobState
 from onceq.model.names import Kind
 from onceq.model.record import Record
+from onceq.model.resultcodes import MessageClass
 
 # ---- copies --------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from typing import Final
 
 from onceq.core.decision import Notice, Scrub
 from onceq.core.ending.acknowledgments import tell_end
-from onceq.core.inputs.inputs import Scrubbed, Spoiled
+from onceq.core.inputs import Scrubbed, Spoiled
 from onceq.core.management.paging import Listing, Order
 from onceq.core.receive.receive_exact import held_by
 from onceq.core.state.log_space import Damage, Live
@@ -36,15 +36,14 @@ from onceq.core.state.queues import AnyQueue, Queue, lookup_id
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import DamageDropped, FoundDamaged
 from onceq.core.state.state import IN_DOUBT, State
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step
+from onceq.core.step.step import ChangeBuilder, Step
 from onceq.core.transfer.outgoing_queue import start_if_possible
 from onceq.errors import DamagedPiece, DamagedRecord, InvalidParameter, MessageNotFound
 from onceq.model.branches import Phase
-from onceq.model.classes import MessageClass
 from onceq.model.identity import read_number
 from onceq.model.limits import SPARSE_POSITIONS_MAX
 from onceq.model.requests import Steer, SteerOutgoing
+from onceq.model.resultcodes import MessageClass
 from onceq.model.run import LENGTH_TYPE, Extent, total_of
 from onceq.model.views.managers import DamageView
 from onceq.model.views.view import copy_by_name

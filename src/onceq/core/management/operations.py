@@ -19,11 +19,11 @@ from onceq.core.ending.ending import (
     some_at_a_time,
 )
 from onceq.core.ending.table import Ending
-from onceq.core.inputs.inputs import Reconfigure, TellDoors, TellTrail
+from onceq.core.inputs import Reconfigure, TellDoors, TellTrail
 from onceq.core.management import damage
 from onceq.core.management.directory_rules import register
 from onceq.core.management.rights import own
-from onceq.core.names.resolve import (
+from onceq.core.names import (
     find_outgoing,
     find_source,
     local_queue,
@@ -37,13 +37,12 @@ from onceq.core.receive.poison import policy_set, waits
 from onceq.core.receive.receive import serve_waiting
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
+from onceq.core.state.positions import LinkEvent
 from onceq.core.state.queue_tables import queue_key_of
 from onceq.core.state.queues import AnyQueue, Queue
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.state.setups import MakerKnown, Offline, Paused, QueueDropped, QueueMade, QueueSet
-from onceq.core.state.transition_tables import LinkEvent
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step, refusal
+from onceq.core.step.step import ChangeBuilder, Step, refusal
 from onceq.core.transaction import second_phase, unit_of_work
 from onceq.core.transfer.in_doubt import inquire
 from onceq.core.transfer.outgoing_queue import start_if_possible
@@ -57,7 +56,6 @@ from onceq.errors import (
     UnsupportedFormatName,
 )
 from onceq.model.addresses import AddressBook
-from onceq.model.classes import MessageClass
 from onceq.model.names import Kind
 from onceq.model.queue import changed, check_supported
 from onceq.model.requests import (
@@ -69,6 +67,7 @@ from onceq.model.requests import (
     Steer,
     SteerOutgoing,
 )
+from onceq.model.resultcodes import MessageClass
 from onceq.model.shares import Thing
 
 # ---- operations ----------------------------------------------------------------------------------

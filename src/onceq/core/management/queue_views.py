@@ -13,15 +13,14 @@ from onceq.core import delays
 from onceq.core.management import msmq_names
 from onceq.core.management.msmq_names import format_name_of
 from onceq.core.management.paging import Listing, Order, Place, choice
-from onceq.core.names.resolve import find_queue
+from onceq.core.names import find_queue
 from onceq.core.peers import lives
 from onceq.core.peers.duplicate_identity import found_of
 from onceq.core.peers.strangers import unanswered, who_answers
 from onceq.core.peers.trust import STAMP_SHIFT
 from onceq.core.receive.lookup import ordered
 from onceq.core.receive.poison import holds_poison
-from onceq.core.rights.judge import may
-from onceq.core.rights.required_rights import MONITOR, place_of, to_see_properties
+from onceq.core.rights import MONITOR, may, place_of, to_see_properties
 from onceq.core.state.client_memory import Reading
 from onceq.core.state.outgoing_queues import Attempt, OutgoingQueue
 from onceq.core.state.peer_table import Progress
@@ -31,11 +30,11 @@ from onceq.core.state.queue_tables import title_of
 from onceq.core.state.queues import AnyQueue, Queue, lookup_id
 from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_queue import LOCAL_CONNECTION, locked, state_of
-from onceq.model.classes import is_refused_there
 from onceq.model.identity import guid_text
 from onceq.model.marks import NEVER_S
 from onceq.model.queue import QUOTA_UNLIMITED_KB
 from onceq.model.requests import Look
+from onceq.model.resultcodes import is_refused_there
 from onceq.model.run import total_of
 from onceq.model.views.queues import (
     QUOTA_WARN,

@@ -16,12 +16,11 @@ from dataclasses import replace
 from typing import Final
 
 from onceq.core.decision import Answer, RewriteRights
-from onceq.core.inputs.inputs import OwnerCame, OwnerGone, RightsRead
+from onceq.core.inputs import OwnerCame, OwnerGone, RightsRead
 from onceq.core.management.paging import Listing, Order
-from onceq.core.names.resolve import read_directory
+from onceq.core.names import read_directory
 from onceq.core.receive.entrance import close_handle
-from onceq.core.rights.judge import check, granted, may
-from onceq.core.rights.required_rights import held, place_of, to_see_rights
+from onceq.core.rights import check, granted, held, may, place_of, to_see_rights
 from onceq.core.state.queues import Queue
 from onceq.core.state.setups import (
     RightsGiven,
@@ -30,8 +29,7 @@ from onceq.core.state.setups import (
     TokenCreated,
     TokenRevoked,
 )
-from onceq.core.step.audit_entries import AuditEntry, record_act
-from onceq.core.step.step import Step, Timer, refusal
+from onceq.core.step.step import AuditEntry, Step, Timer, record_act, refusal
 from onceq.core.step.step import check as check_share
 from onceq.core.transaction.unit_of_work import owner_gone
 from onceq.errors import AccessDenied, InsufficientResources, InvalidParameter, OnceqError
@@ -47,12 +45,16 @@ from onceq.model.rights import (
     Actor,
     ActorKind,
     Grant,
+    Regrant,
     Right,
     SharedRights,
+    believed,
+    described,
+    difference,
+    dump_grants,
     row_of_grant,
     words_of,
 )
-from onceq.model.shared_rights import Regrant, believed, described, difference, dump_grants
 from onceq.model.shares import Thing
 from onceq.model.tokens import Token, digest_of, salt_of, text_of
 from onceq.model.views.managers import GrantView, RightView, TokenMade, TokenView

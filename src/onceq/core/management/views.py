@@ -24,7 +24,7 @@ from onceq.core.management import (
 from onceq.core.management.directory_rules import find_list, list_view
 from onceq.core.management.paging import LATER, Listing, page
 from onceq.core.management.queue_views import outgoing_view, queue_view
-from onceq.core.names.resolve import (
+from onceq.core.names import (
     computer_of,
     find_outgoing,
     find_queue,
@@ -38,8 +38,7 @@ from onceq.core.names.resolve import (
 from onceq.core.peers import lives
 from onceq.core.peers.duplicate_identity import clash_views
 from onceq.core.receive.poison import holds_poison
-from onceq.core.rights.judge import may
-from onceq.core.rights.required_rights import MONITOR, places, to_see_properties
+from onceq.core.rights import MONITOR, may, places, to_see_properties
 from onceq.core.state.log_space import Space
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.queue_tables import DEAD_LETTER, DEAD_XACT, title_of
@@ -85,7 +84,7 @@ def settings(step: Step) -> list[SettingView]:
 #
 # The meaning of a name, with the reason: for `onceq names explain` (finding K13).
 #
-# It uses the rules of a send: `core/names/resolve.py` says which names are of this computer and
+# It uses the rules of a send: `core/names.py` says which names are of this computer and
 # which outgoing queue a name has, `core/transfer/connecting.py` where that leads. Nothing is
 # made here, and the view says what a send would refuse.
 

@@ -17,9 +17,8 @@ from typing import Final
 
 from onceq.core.decision import HistoryWanted
 from onceq.core.management.paging import LATER, Listing, Order
-from onceq.core.names.resolve import find_queue
-from onceq.core.rights.judge import may
-from onceq.core.rights.required_rights import MONITOR, to_decide, whose
+from onceq.core.names import find_queue
+from onceq.core.rights import MONITOR, may, to_decide, whose
 from onceq.core.state.branch_table import Group
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.queue_tables import FIRST_NUMBER, JOURNAL_BIT, title_of

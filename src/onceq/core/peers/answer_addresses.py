@@ -25,15 +25,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from onceq.core.names.resolve import computer_of, known_outgoing, outgoing_for
+from onceq.core.names import computer_of, known_outgoing, outgoing_for
 from onceq.core.peers.strangers import known
-from onceq.core.rights.judge import sender_of
+from onceq.core.rights import sender_of
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer, Progress
 from onceq.core.state.records import PUT_EXPRESS
 from onceq.core.state.setups import OutgoingHomes, ReceiptsTo
-from onceq.core.step.change_builder import ChangeBuilder, take_numbers
-from onceq.core.step.step import Step, answered
+from onceq.core.step.step import ChangeBuilder, Step, answered, take_numbers
 from onceq.errors import InsufficientResources
 from onceq.model.addresses import AWAY, address_of, is_near, means_itself
 from onceq.model.identity import read_number

@@ -34,7 +34,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Final
 
-from onceq.core.inputs.inputs import SessionOpened
+from onceq.core.inputs import SessionOpened
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Progress
 from onceq.core.state.position_block import AVAILABLE, CHUNK

@@ -18,14 +18,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from onceq.core.inputs.inputs import SessionOpened
-from onceq.core.names.packet_names import other_computer
-from onceq.core.names.resolve import index_by_guid
+from onceq.core.inputs import SessionOpened
+from onceq.core.names import index_by_guid, other_computer
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer
+from onceq.core.state.positions import Link
 from onceq.core.state.queues import Queue
 from onceq.core.state.setups import OutgoingDropped
-from onceq.core.state.transition_tables import Link
 from onceq.core.step.connections import WrongName
 from onceq.core.step.step import Step
 from onceq.model.addresses import is_one_of, means_itself

@@ -17,8 +17,8 @@ Upholds: I10 (release only on truth), I13, I24, I28.
 from __future__ import annotations
 
 from onceq.core.decision import Ready
-from onceq.core.inputs.inputs import SessionOpened
-from onceq.core.names.resolve import computer_of, lead_of, outgoing_for
+from onceq.core.inputs import SessionOpened
+from onceq.core.names import computer_of, lead_of, outgoing_for
 from onceq.core.state.in_doubt_table import Doubt
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer
@@ -29,11 +29,11 @@ from onceq.core.state.setups import AddressBound, NameBound, PeerProven
 from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources
 from onceq.hidden import quote_word
-from onceq.model.classes import MessageClass
 from onceq.model.identification import Identification, Proof, why_not_guid, why_not_name
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import NOTES_MAX, REFUSED_AHEAD_MAX, STREAM_AHEAD_S_MAX
 from onceq.model.names import Kind, parse_format_name
+from onceq.model.resultcodes import MessageClass
 from onceq.packet.acks import FUTURE as BEGINS_AHEAD
 from onceq.packet.acks import NO_ROOM, STALE, FinalAck, OrderAck, TurnedAway, turned_away
 from onceq.packet.arrived import ArrivedRun

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from dataclasses import replace
 
 from onceq.core.decision import Handed
-from onceq.core.names.resolve import find_queue
+from onceq.core.names import find_queue
 from onceq.core.receive.entrance import Why, check_taking, take
 from onceq.core.receive.lookup import Place, ensure, handed, ordered
 from onceq.core.state.position_block import AVAILABLE, LOCKED, PURGING, REMOVED
@@ -30,9 +30,9 @@ from onceq.errors import (
     QueueNotFound,
     TransactionUsage,
 )
-from onceq.model.classes import MessageClass
 from onceq.model.limits import RECEIVE_BYTES_MAX, RECEIVE_MESSAGES_MAX
 from onceq.model.requests import Access, Claim, Fetch, MoveMessage, Reject
+from onceq.model.resultcodes import MessageClass
 
 # ---- receive exact -------------------------------------------------------------------------------
 

@@ -17,19 +17,17 @@ from typing import Final
 
 from onceq.core.ending.ending import end_range, purged_meanwhile
 from onceq.core.ending.table import Ending
-from onceq.core.inputs.inputs import OwnerGone
+from onceq.core.inputs import OwnerGone
 from onceq.core.receive.entrance import forget_reader
 from onceq.core.receive.poison import given_back
-from onceq.core.send.send import add_puts, prepare, prepared_all
+from onceq.core.send import add_puts, prepare, prepared_all
 from onceq.core.state.branch_table import Marks
 from onceq.core.state.position_block import PURGING
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_EXPRESS, Op, RangeChange
 from onceq.core.state.setups import FailureTold
-from onceq.core.step.audit_entries import AuditEntry, note_act
-from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.connections import CheckedBatch
-from onceq.core.step.step import Step, Timer
+from onceq.core.step.step import AuditEntry, ChangeBuilder, Step, Timer, note_act
 from onceq.core.step.step import check as check_share
 from onceq.core.step.units import CopiedRange, HeldRange, Transaction
 from onceq.errors import (
@@ -41,10 +39,10 @@ from onceq.errors import (
     UsageError,
 )
 from onceq.model.branches import Phase, Xid
-from onceq.model.classes import MessageClass
 from onceq.model.marks import RETURNED_MARK, SECOND_US, undelayed, untraced
 from onceq.model.requests import Abort, AskOutcome, Begin, Commit, Promise, Send
 from onceq.model.requests.transactions import AS_SET
+from onceq.model.resultcodes import MessageClass
 from onceq.model.results import Outcome, Sent
 from onceq.model.rights import Right
 from onceq.model.shares import TABLE, Thing

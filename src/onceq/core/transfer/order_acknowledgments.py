@@ -188,7 +188,7 @@ def _again(step: Step, key: tuple[bytes, str]) -> None:
 # sooner:
 #
 # * *Another onceq manager names the hole* in its order acknowledgment (`packet/acks.py`): it
-#   keeps what has come behind it (`core/step/early_runs.py`), so the messages in the hole are
+#   keeps what has come behind it (`core/step/connections.py`), so the messages in the hole are
 #   enough. The name counts only on a marked session; in the packets of others the same bytes mean
 #   nothing.
 # * *Any other receiver repeats itself.* Two equal order acknowledgments in one session, while

@@ -2,7 +2,7 @@
 
 The filter comes first (EOD-29). A message that is next in order is stored or refused; in both cases
 one record holds the stream's progress and the message, or its refusal. A message that is ahead in
-the present stream, or in a newer one, is kept unchanged (``core/step/early_runs.py``), and judged
+the present stream, or in a newer one, is kept unchanged (``core/step/connections.py``), and judged
 when the progress has reached it.
 
 Upholds: I4, I5, I6, I9, I24.
@@ -21,7 +21,7 @@ from onceq.core.delays import place_for
 from onceq.core.ending.acknowledgments import trace_arrival
 from onceq.core.ending.ending import AtHand, ack_flags, end_at_hand
 from onceq.core.ending.table import Side
-from onceq.core.names.packet_names import arrival_key
+from onceq.core.names import arrival_key
 from onceq.core.peers import lives
 from onceq.core.peers.answer_addresses import learn_address
 from onceq.core.peers.duplicate_identity import twice
@@ -29,8 +29,7 @@ from onceq.core.peers.trust import refused_as_future, turn_away
 from onceq.core.state.peer_table import Peer, Progress
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_FINAL, PUT_HTTP, PUT_WANTS, Advance, Put
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step
+from onceq.core.step.step import ChangeBuilder, Step
 from onceq.core.transfer.admission import (
     ending_of,
     expect_answers,

@@ -23,26 +23,25 @@ from typing import Final
 from onceq.core.ending.acknowledgments import ACK_LANE, order_queue_of
 from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
-from onceq.core.names.packet_names import arrival_key
+from onceq.core.names import arrival_key
 from onceq.core.peers import lives
 from onceq.core.peers.trust import FORGED, disbelieve, note, refused_as_future, serves
 from onceq.core.state.audit_trail import ReportRequest
 from onceq.core.state.outgoing_queues import OutgoingQueue, Stretch
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
+from onceq.core.state.positions import Link
 from onceq.core.state.queues import TRANSACTIONAL_LANE, Queue
 from onceq.core.state.records import PUT_FINAL, Advance, Change, Op, RangeChange
 from onceq.core.state.setups import StreamClaimed
 from onceq.core.state.state import IN_DOUBT
-from onceq.core.state.transition_tables import Link
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step
+from onceq.core.step.step import ChangeBuilder, Step
 from onceq.core.transfer.admission import stream_room
 from onceq.core.transfer.connecting import connect
 from onceq.core.transfer.outgoing_queue import await_ends, held
-from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.model.identity import guid_text
 from onceq.model.limits import ENDS_ASKED_S, INQUIRY_STREAMS_MAX, PASSED_RANGES_MAX
+from onceq.model.resultcodes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.packet.acks import (
     EndsAsked,
     EndsOpen,

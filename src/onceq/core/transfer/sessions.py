@@ -16,8 +16,8 @@ from operator import attrgetter
 from onceq.core.decision import CloseSession, Ready
 from onceq.core.ending.ending import ENDED_AT_ONCE, end_range, gave_up, numbered, some_at_a_time
 from onceq.core.ending.table import Ending
-from onceq.core.inputs.inputs import ConnectFailed, SessionAcked, SessionClosed, SessionOpened
-from onceq.core.names.resolve import is_local
+from onceq.core.inputs import ConnectFailed, SessionAcked, SessionClosed, SessionOpened
+from onceq.core.names import is_local
 from onceq.core.peers.duplicate_identity import acknowledged_more, answered_as_us, met
 from onceq.core.peers.lives import keep_head
 from onceq.core.peers.strangers import answered, led_back
@@ -25,12 +25,11 @@ from onceq.core.peers.trust import bind, may_not_serve, not_believed, unproven_s
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.positions import Link, LinkEvent
 from onceq.core.state.queues import AnyQueue
 from onceq.core.state.records import PUT_ONCE, Op, RangeChange
-from onceq.core.state.transition_tables import Link, LinkEvent
-from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.connections import ConnectAttempt
-from onceq.core.step.step import Step
+from onceq.core.step.step import ChangeBuilder, Step
 from onceq.core.transfer.abandoned_streams import question
 from onceq.core.transfer.connecting import attach, put_off
 from onceq.core.transfer.forward import FORWARD_LANE
@@ -45,8 +44,7 @@ from onceq.core.transfer.outgoing_queue import (
     wake,
 )
 from onceq.core.transfer.pending_outcomes import ask
-from onceq.model.classes import MessageClass
-from onceq.model.resultcodes import ConnectionStatus
+from onceq.model.resultcodes import ConnectionStatus, MessageClass
 
 # ---- attempts ------------------------------------------------------------------------------------
 #

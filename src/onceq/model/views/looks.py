@@ -23,7 +23,6 @@ from onceq.model.views.managers import (
     TrailView,
     TransactionView,
 )
-from onceq.model.views.metrics import MetricsView
 from onceq.model.views.queues import (
     ConsumerView,
     ManagementValue,
@@ -36,7 +35,7 @@ from onceq.model.views.queues import (
     StreamView,
     WaitingView,
 )
-from onceq.model.views.view import Column, Page, View
+from onceq.model.views.view import Column, MetricsView, Page, View
 
 # ---- work ----------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from onceq.model.requests.request import said
 from onceq.model.results import Opened, Promised, Sent
 from onceq.model.run import Buffer, Run
 from onceq.model.views.view import plain
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, failure
 

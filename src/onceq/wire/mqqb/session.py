@@ -25,19 +25,21 @@ from onceq.model.run import Buffer, Run
 from onceq.model.settings import Settings
 from onceq.packet.arrived import LastShape, cut
 from onceq.packet.headers import untraced_packets
-from onceq.wire.mqqb.cutter import Cutter, InternalPacket, UserPackets
 from onceq.wire.mqqb.internal import (
     COUNTER,
     UNTOLD,
     Acked,
     Arrived,
     Closed,
+    Cutter,
     Establish,
     Event,
+    InternalPacket,
     Life,
     Opened,
     Parameters,
     SessionHeader,
+    UserPackets,
     agree,
     durable,
     mark,

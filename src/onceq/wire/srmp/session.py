@@ -20,13 +20,13 @@ from typing import Any, Final, NamedTuple
 import h11
 
 from onceq.errors import MalformedPacket, OnceqError
-from onceq.model.classes import MessageClass, class_name
 from onceq.model.http import Arrival, HttpNames, host_of
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import HANDSHAKE_BYTES_MAX, HOPS_MAX, HTTP_ENTITY_BYTES_MAX, HTTP_POSTS_MAX
+from onceq.model.resultcodes import MessageClass, class_name
 from onceq.model.run import Buffer, Run
 from onceq.model.settings import Settings
-from onceq.packet import layout
+from onceq.packet import address
 from onceq.packet.acks import final_ack, is_settling
 from onceq.packet.headers import headers
 from onceq.wire.mqqb.internal import Acked, Arrived, Closed, Event, Opened
@@ -227,7 +227,7 @@ class Posting:
         assert not isinstance(packets, Run)
         data, at = bytes(packets), 0
         for _ in range(count):
-            size = layout.packet_size(data, at)
+            size = address.packet_size(data, at)
             packet = data[at : at + size]
             at += size
             self._queue.append(self._waiting(packet))

@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 import onceq.core
-from onceq.core.inputs.inputs import JobBatch, JobDeed, OwnerCame
+from onceq.core.inputs import JobBatch, JobDeed, OwnerCame
 from onceq.core.receive.entrance import Why
 from onceq.errors import (
     AccessDenied,
