@@ -5,6 +5,10 @@ for each connection (or embedded user), never used again while the process runs.
 owner carries a request number, which the one ``Answer`` repeats; request 0 asks for no answer.
 Peers are *sessions*: one number for each MS-MQQB session, given by the engine. The batches of jobs
 are in ``core/inputs.py``.
+
+Also here:
+
+* What carries jobs out: which one is next, batches of them, and their ends.
 """
 
 from __future__ import annotations
@@ -24,17 +28,15 @@ from onceq.model.views.managers import ScrubView
 from onceq.packet.arrived import ArrivedRun
 
 # ---- jobs ----------------------------------------------------------------------------------------
-#
-# What carries jobs out: which one is next, batches of them, and their ends.
-#
-# A job needs what messages say, which the core does not have. So the service reads them, decides
-# what becomes of each (`service/jobs.py`), and hands that in, a batch at a time. No application
-# can: these are no requests.
 
 
 @dataclass(frozen=True, slots=True)
 class NextJob:
     """Which job is to be worked off. Answer: a Work (``core/state/job_table.py``), or None.
+
+    A job needs what messages say, which the core does not have. So the service reads them, decides
+    what becomes of each (``service/jobs.py``), and hands that in, a batch at a time. No application
+    can: these are no requests.
 
     Attributes:
         behind: Those up to this number have had their turn.

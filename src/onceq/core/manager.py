@@ -3,6 +3,12 @@
 ``step`` hands each input to its rule; the rules are in the other modules. Nothing here waits, reads
 a clock or touches a file, so the same manager runs in production and in the simulator, and equal
 inputs give equal decisions (I27).
+
+Also here:
+
+* The consequences of a restart, once the durable state is loaded.
+
+Upholds: I2, I18, I22.
 """
 
 from __future__ import annotations
@@ -148,19 +154,16 @@ from onceq.model.run import Extent
 from onceq.model.settings import Settings
 
 # ---- restart -------------------------------------------------------------------------------------
-#
-# The consequences of a restart, once the durable state is loaded.
-#
-# A crash undoes what was open: transactions that were not prepared are aborted, and what they had
-# received is back in its place (SND-8, RCV-12). Express messages are gone. Prepared branches wait
-# for their decision, groups that had begun to commit continue, and what waits for other managers
-# is sent again. These records are decided like those of any other step.
-#
-# Upholds: I2, I18, I22.
 
 
 def restart(step: Step, entropy: bytes, made_ns: int, *, orderly: bool | None) -> None:
-    """Begin a life: undo, or continue, what the last one had not finished."""
+    """Begin a life: undo, or continue, what the last one had not finished.
+
+    A crash undoes what was open: transactions that were not prepared are aborted, and what they had
+    received is back in its place (SND-8, RCV-12). Express messages are gone. Prepared branches wait
+    for their decision, groups that had begun to commit continue, and what waits for other managers
+    is sent again. These records are decided like those of any other step.
+    """
     # First, because what follows assigns numbers, which have to be those of the new life.
     lives.begin(step, entropy, made_ns, orderly=orderly)
     build = ChangeBuilder(step)

@@ -4,6 +4,13 @@ A name that leads to this computer must name a queue that exists (FN-3); any oth
 outgoing queue, without a round trip (FN-4). Lists are replaced by their members, and names that are
 known to mean one queue share one outgoing queue (EOD-3). A name that needs a directory where there
 is none is refused, and with it the whole send (FN-11).
+
+Also here:
+
+* Which queues of this manager take transactional messages, and which take all others (Q-4).
+* Names in packets: destinations, lists of them, queues for answers, and the way back.
+
+Upholds: I2 (a send is refused as a whole, and not thrown away).
 """
 
 from __future__ import annotations
@@ -61,9 +68,6 @@ from onceq.packet.address import (
     Element,
     MultiNames,
 )
-
-# ---- resolve -------------------------------------------------------------------------------------
-
 
 # ---- resolve -------------------------------------------------------------------------------------
 
@@ -410,10 +414,6 @@ def find_queue(step: Step, text: str) -> Queue:
 
 
 # ---- queue kinds ---------------------------------------------------------------------------------
-#
-# Which queues of this manager take transactional messages, and which take all others (Q-4).
-#
-# Upholds: I2 (a send is refused as a whole, and not thrown away).
 
 
 def wrong_kind(targets: tuple[Target, ...], *, transactional: bool) -> WrongQueueKind:
@@ -450,19 +450,18 @@ def kind_of(targets: tuple[Target, ...]) -> bool | None:
 
 
 # ---- packet names --------------------------------------------------------------------------------
-#
-# Names in packets: destinations, lists of them, queues for answers, and the way back.
-#
-# A name in a packet must mean the same to every reader: a name that is local here is written with
-# the name of this computer. An arriving packet names its destination, and that text is also the
-# key of its stream.
 
 
 PUBLIC_KEY = "#5:"
 
 
 def address_of(step: Step, target: Target) -> tuple[Address, bytes]:
-    """Return a destination as packets have it, and the GUID of its manager (zero for direct)."""
+    """Return a destination as packets have it, and the GUID of its manager (zero for direct).
+
+    A name in a packet must mean the same to every reader: a name that is local here is written with
+    the name of this computer. An arriving packet names its destination, and that text is also the
+    key of its stream.
+    """
     name = target.name
     if name.kind is Kind.PUBLIC and isinstance(target.queue, Queue):
         path = queue_key_of(target.queue.properties)

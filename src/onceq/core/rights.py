@@ -12,6 +12,11 @@ work, and an operator needs none.
 Where a send goes elsewhere, the name counts that the sender has used. Names of one place share an
 outgoing queue, which has the name that came first, perhaps from another sender.
 
+Also here:
+
+* What the names in a request mean for rights: queues here with their names, and all others.
+* Whether an actor may have what its request asks for: checked before the rule for the request.
+
 Upholds: I28.
 """
 
@@ -33,7 +38,7 @@ from onceq.core.step.units import Transaction
 from onceq.errors import AccessDenied, OnceqError, QueueNotFound, SendFailed
 from onceq.hidden import quote_word
 from onceq.model import requests
-from onceq.model.branches import Xid, agent_of, group_of, is_group_prefix
+from onceq.model.branches import agent_of, group_of, is_group_prefix
 from onceq.model.identity import guid_text
 from onceq.model.letters import JobAction, Order
 from onceq.model.names import FormatName, Kind, elements_of, parse_any, queue_key
@@ -61,15 +66,14 @@ from onceq.model.views.queues import RangeAsked
 
 
 # ---- places --------------------------------------------------------------------------------------
-#
-# What the names in a request mean for rights: queues here with their names, and all others.
-#
-# Nothing is made here: no outgoing queue, no subqueue. A name that leads nowhere is a place, too;
-# otherwise refusals would reveal which queues exist.
 
 
 class PlaceKind(Enum):
-    """The kind of a place."""
+    """The kind of a place.
+
+    Nothing is made here: no outgoing queue, no subqueue. A name that leads nowhere is a place, too;
+    otherwise refusals would reveal which queues exist.
+    """
 
     QUEUE = "queue"
     JOURNAL = "journal"
@@ -353,15 +357,11 @@ def to_decide(step: Step, owner: int, tx: Transaction | None) -> Demands:
     if tx is None or (tx.branch and whose(step, tx) == step.known_by(owner)):
         return
     yield from work_of(step, tx)
-    grouped = tx.xid is not None and _is_grouped(step, tx.xid)
+    # Whether the branch belongs to a group that is committed here.
+    grouped = tx.xid is not None and is_group_prefix(group_of(tx.xid), step.identity.guid)
     judged = (tx.sends or tx.receives) and not tx.gtrid and not grouped
     if not judged and whose(step, tx) != step.known_by(owner):
         yield _OPERATE
-
-
-def _is_grouped(step: Step, xid: Xid) -> bool:
-    """Return whether a branch belongs to a group that is committed here."""
-    return is_group_prefix(group_of(xid), step.identity.guid)
 
 
 def whose(step: Step, tx: Transaction) -> str:
@@ -565,20 +565,16 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
 
 
 # ---- judge ---------------------------------------------------------------------------------------
-#
-# Whether an actor may have what its request asks for: checked before the rule for the request.
-#
-# An owner that was never introduced is this process itself, which may do everything. A refused
-# request has no effect. An actor that may not know whether a queue exists gets the same answer
-# whether it does or not.
-#
-# Upholds: I28.
 
 
 def judge(step: Step, actor: Actor, item: Request) -> None:
     """Refuse what an actor has no right to. A send that is refused so dooms its transaction, as any
     other refusal does (S0); a forbidden end of a transaction is left to its rule, which undoes it
     and reports the reason.
+
+    An owner that was never introduced is this process itself, which may do everything. A refused
+    request has no effect. An actor that may not know whether a queue exists gets the same answer
+    whether it does or not.
 
     Raises:
         AccessDenied: A right is missing; the text says which, and how it is granted.

@@ -5,7 +5,14 @@ none (S0, S3). Packets are made once, here: for a transaction at its commit, whe
 known, so that an aborted send uses up nothing (I3). What a prepared branch sends to queues of this
 manager is written before (``core/send.py``).
 
-Upholds: I2 (all or none), I3 (no phantom), I5 (commit order), I7 (numbers are never reused).
+Also here:
+
+* Limits on what may be sent: properties, packet sizes and transaction sizes.
+* Quotas: a queue's refuses permanently, the whole manager's for now (Q-19).
+* Packets that are written when a branch is prepared, and not once more when it is committed.
+
+Upholds: I2 (all or none), I3 (no phantom), I5 (commit order), I7 (numbers are never reused), I24,
+I20 (a promise needs less to be kept).
 """
 
 from __future__ import annotations
@@ -86,23 +93,18 @@ from onceq.packet.encode import Template, encode_fronts, encode_run, one_rest, t
 from onceq.packet.own import check_own
 
 # ---- checks --------------------------------------------------------------------------------------
-#
-# Limits on what may be sent: properties, packet sizes and transaction sizes.
-#
-# Upholds: I24.
 
 
 # ---- quota ---------------------------------------------------------------------------------------
-#
-# Quotas: a queue's refuses permanently, the whole manager's for now (Q-19).
-#
-# Messages of open transactions count, received and sent ones (Q-21): a send that was accepted as
-# within the quota stays so until its commit.
 
 
 def check_quota(step: Step, target: Target, size: int, *, transactional: bool) -> None:
     """Refuse a send to a queue of this manager that has no room for it, or to a stream that has no
-    numbers left: a stream that is always under way never starts again (EOD-12)."""
+    numbers left: a stream that is always under way never starts again (EOD-12).
+
+    Messages of open transactions count, received and sent ones (Q-21): a send that was accepted as
+    within the quota stays so until its commit.
+    """
     queue = target.queue
     if isinstance(queue, Queue):
         if queue.properties.quota_kb != QUOTA_UNLIMITED_KB and over_quota(step, queue, size):
@@ -238,9 +240,6 @@ def checked_size(
             "bytes; receive or purge messages, or raise computer_quota_bytes"
         )
     return size
-
-
-# ---- send ----------------------------------------------------------------------------------------
 
 
 # ---- send ----------------------------------------------------------------------------------------
@@ -641,27 +640,22 @@ def prepared_all(
 
 
 # ---- packets at prepare --------------------------------------------------------------------------
-#
-# Packets that are written when a branch is prepared, and not once more when it is committed.
-#
-# A commit decides only the position of a message: the counter in a queue here, the number in a
-# stream elsewhere. A packet for a queue of this manager holds neither. So if a branch sends only
-# to such queues, the prepare makes its packets, with their own message numbers, and its record
-# holds them; the commit puts into the queues what is there already (`Put.address`), and costs
-# some bytes for each message instead of all of it. Numbers that a branch has taken and then does
-# not use are never assigned again, which breaks nothing: they identify a message, and not its
-# position.
-#
-# The commit makes packets for which it looks something up (for acknowledgments and traces), and
-# those that leave this manager. It also makes large ones for several queues: the record of the
-# prepare has their bodies once, and so has the record of the commit, which is the one that stays.
-#
-# Upholds: I2, I3 (nothing is visible before the commit), I7, I20 (a promise needs less to be
-# kept).
 
 
 def store_packets(step: Step, tx: Transaction) -> tuple[list[StoredPackets], int, int]:
     """Make the packets of a branch that is about to be recorded, if all can be made now.
+
+    A commit decides only the position of a message: the counter in a queue here, the number in a
+    stream elsewhere. A packet for a queue of this manager holds neither. So if a branch sends only
+    to such queues, the prepare makes its packets, with their own message numbers, and its record
+    holds them; the commit puts into the queues what is there already (``Put.address``), and costs
+    some bytes for each message instead of all of it. Numbers that a branch has taken and then does
+    not use are never assigned again, which breaks nothing: they identify a message, and not its
+    position.
+
+    The commit makes packets for which it looks something up (for acknowledgments and traces), and
+    those that leave this manager. It also makes large ones for several queues: the record of the
+    prepare has their bodies once, and so has the record of the commit, which is the one that stays.
 
     Returns:
         The packets of each batch for each of its targets; and the next message number and the next

@@ -20,6 +20,10 @@ branch with nothing in it, whose ``bqual`` is ``group.for.`` with the GUID of th
 A branch whose outcome is a row in a database, its *last agent* (``partners/procedures.py``), has an
 ``r`` before the number, so that nobody takes it for one that a queue manager decides, and its
 ``bqual`` is ``row.`` with the name of the database.
+
+Also here:
+
+* What callers see of branches of external transactions, and the words of XA for them.
 """
 
 from __future__ import annotations
@@ -237,15 +241,14 @@ def agent_of(xid: Xid) -> str:
 
 
 # ---- branch --------------------------------------------------------------------------------------
-#
-# What callers see of branches of external transactions, and the words of XA for them.
-#
-# A branch is what this manager does in a transaction that somebody else decides (XTX-3). Its
-# identifier is an `Xid` (`model/branches.py`).
 
 
 class Vote(Enum):
-    """What a partner answers to prepare."""
+    """What a partner answers to prepare.
+
+    A branch is what this manager does in a transaction that somebody else decides (XTX-3). Its
+    identifier is an ``Xid`` (``model/branches.py``).
+    """
 
     PREPARED = "prepared"
     """It can commit and roll back, through any crash (I20)."""

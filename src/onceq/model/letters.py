@@ -3,6 +3,11 @@ again.
 
 Nothing is asked or changed here. The client's previews (``client/letters.py``) and the queue
 manager's jobs (``service/jobs.py``) judge letters by the same words.
+
+Also here:
+
+* Numbers of a message's properties in words: for people, where programs get the numbers.
+* Jobs: what a queue manager does to many messages, batch by batch, until it is over.
 """
 
 from __future__ import annotations
@@ -26,12 +31,6 @@ from onceq.model.resultcodes import (
     class_name,
 )
 from onceq.model.wording import plural
-
-# ---- letters -------------------------------------------------------------------------------------
-
-
-# ---- letters -------------------------------------------------------------------------------------
-
 
 DEAD_XACT: Final = "SYSTEM$;DEADXACT"
 DEAD: Final = "SYSTEM$;DEADLETTER"
@@ -347,8 +346,6 @@ def cannot_go_back(message: Message, transactional: bool | None) -> str:
 
 
 # ---- message words -------------------------------------------------------------------------------
-#
-# Numbers of a message's properties in words: for people, where programs get the numbers.
 
 
 def in_words(name: str, value: int) -> str | None:
@@ -382,16 +379,15 @@ def _flags(value: Acknowledge | Journal) -> str:
 
 
 # ---- jobs ----------------------------------------------------------------------------------------
-#
-# Jobs: what a queue manager does to many messages, batch by batch, until it is over.
-#
-# What a job is to do is said once, when it starts (`Order`), and is kept as it was said. Which
-# messages are meant is told by the words of dead letters (`model/letters.py`); which are there,
-# the core notes at the start: what comes later is not of the job.
 
 
 class JobAction(Enum):
-    """What is done to each message; the values are the words of commands and views."""
+    """What is done to each message; the values are the words of commands and views.
+
+    What a job is to do is said once, when it starts (``Order``), and is kept as it was said. Which
+    messages are meant is told by the words of dead letters (``model/letters.py``); which are there,
+    the core notes at the start: what comes later is not of the job.
+    """
 
     RETURN = "return"
     PURGE = "purge"

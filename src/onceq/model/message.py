@@ -2,6 +2,11 @@
 
 The bytes of a message are its packet; these objects appear only when an application
 or an operator looks.
+
+Also here:
+
+* Bodies that are JSON: from values to bytes, and from bytes to values of a type.
+* The two times of a transaction: those of its first message hold for all of them (SND-12).
 """
 
 from __future__ import annotations
@@ -19,13 +24,6 @@ from onceq.model.marks import NEVER_S
 from onceq.model.record import Record, repr_without
 
 # ---- json body -----------------------------------------------------------------------------------
-#
-# Bodies that are JSON: from values to bytes, and from bytes to values of a type.
-#
-# A body that was given as a value says so in its body type, so that whoever looks at the message,
-# an operator or another program, knows what it is without guessing. The type number is no VARIANT
-# type: whoever knows only those hands the bytes out as they are. Reading does not depend on it; a
-# body that another system has sent is JSON if it can be read as that.
 
 
 BODY_TYPE: Final = int.from_bytes(b"JSON", "little")
@@ -34,6 +32,11 @@ BODY_TYPE: Final = int.from_bytes(b"JSON", "little")
 
 def encoded(value: object) -> bytes:
     """A value as JSON in UTF-8.
+
+    A body that was given as a value says so in its body type, so that whoever looks at the message,
+    an operator or another program, knows what it is without guessing. The type number is no VARIANT
+    type: whoever knows only those hands the bytes out as they are. Reading does not depend on it; a
+    body that another system has sent is JSON if it can be read as that.
 
     Args:
         value: What msgspec encodes: maps, lists, text, numbers, dates, dataclasses, its Structs.
@@ -81,9 +84,6 @@ def decoded(body: bytes, type: Any, name: str) -> Any:
         raise BodyNotJson(
             f"the body of {name}, {len(body)} bytes, is not {wanted}: {error}"
         ) from error
-
-
-# ---- message -------------------------------------------------------------------------------------
 
 
 # ---- message -------------------------------------------------------------------------------------
@@ -295,13 +295,6 @@ class MessageHeaders(Record, frozen=True):
 
 
 # ---- lifetimes -----------------------------------------------------------------------------------
-#
-# The two times of a transaction: those of its first message hold for all of them (SND-12).
-#
-# A message whose sender has said otherwise would live for another time than that, so it is
-# refused. The client says so at the call; the queue manager by the same rule to every program.
-#
-# Upholds: nothing that a sender has said of a message is dropped without a word.
 
 
 TIMES: Final = ("time_to_reach_queue", "time_to_be_received")
@@ -309,6 +302,9 @@ TIMES: Final = ("time_to_reach_queue", "time_to_be_received")
 
 def check_lifetimes(first: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     """Refuse times that differ from those of a transaction.
+
+    A message whose sender has said otherwise would live for another time than that, so it is
+    refused. The client says so at the call; the queue manager by the same rule to every program.
 
     Args:
         first: What was said of its first message; what was not said is as by default.

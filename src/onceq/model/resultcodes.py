@@ -3,6 +3,11 @@
 ``NAMES`` has all codes of MS-MQMQ 2.4. A code is either the ``hresult`` of an error
 class, with cause and cure there, or it stands in ``REASONS``. ``docs/reference/errors.md`` is
 written from both, and a test holds them against each other.
+
+Also here:
+
+* Attempts to connect: how each went, in the numbers of CONNECTION_HISTORY (Q-10).
+* Message classes: what kind of message it is, or why a message ended (ACK-16).
 """
 
 from __future__ import annotations
@@ -11,9 +16,6 @@ from enum import IntEnum
 from typing import Final
 
 from onceq.errors import every
-
-# ---- resultcodes ---------------------------------------------------------------------------------
-
 
 # ---- resultcodes ---------------------------------------------------------------------------------
 
@@ -281,8 +283,6 @@ def never() -> dict[int, str]:
 
 
 # ---- connection ----------------------------------------------------------------------------------
-#
-# Attempts to connect: how each went, in the numbers of CONNECTION_HISTORY (Q-10).
 
 
 FAILED = 0x8000_0000
@@ -325,8 +325,6 @@ class ConnectionStatus(IntEnum):
 
 
 # ---- classes -------------------------------------------------------------------------------------
-#
-# Message classes: what kind of message it is, or why a message ended (ACK-16).
 
 
 class MessageClass(IntEnum):

@@ -13,6 +13,11 @@ Grants may also stand in a directory (``model/rights.py``), for all queue manage
 it. They are judged after a queue manager's own, and kept apart from these: what is taken away there
 leaves what was given here, and the other way round.
 
+Also here:
+
+* For whom a program works, as it says itself: the trail has it beside who has proven to be there.
+* Rights that stand in a directory: given once, for every queue manager that shares it.
+
 Upholds: I28 (nothing happens without a right).
 """
 
@@ -27,9 +32,6 @@ from onceq.errors import DirectoryError, InvalidParameter
 from onceq.model.limits import ACTOR_CHARS_MAX, SHARED_GRANTS_MAX, SHARED_RIGHTS_NUMBER_MAX
 from onceq.model.patterns import ANY, WHOLE_MANAGER, ActorPattern, QueuePattern, queue_pattern
 from onceq.model.record import Record
-
-# ---- rights --------------------------------------------------------------------------------------
-
 
 # ---- rights --------------------------------------------------------------------------------------
 
@@ -337,11 +339,6 @@ def check_given(grant: Grant) -> None:
 
 
 # ---- persons -------------------------------------------------------------------------------------
-#
-# For whom a program works, as it says itself: the trail has it beside who has proven to be there.
-#
-# It is a claim of the program, and no proof: a right is never judged by it. So it stands where
-# the place of a connection stands, behind `for`, and never where an actor does.
 
 
 PERSON_CHARS_MAX: Final = 320
@@ -350,6 +347,9 @@ PERSON_CHARS_MAX: Final = 320
 
 def place_for(place: str, person: str) -> str:
     """The place of a connection, with the person for whom somebody there says to work.
+
+    It is a claim of the program, and no proof: a right is never judged by it. So it stands where
+    the place of a connection stands, behind ``for``, and never where an actor does.
 
     Args:
         place: An address, or ``local``, and behind a comma the process.
@@ -363,20 +363,6 @@ def place_for(place: str, person: str) -> str:
 
 
 # ---- shared rights -------------------------------------------------------------------------------
-#
-# Rights that stand in a directory: given once, for every queue manager that shares it.
-#
-# They are one value, the *book*. Each change of it counts its number up, so that a copy that is
-# older than what was read before is known for one, and is not believed: it would give back what
-# was taken away since. The identifier says which book it is: numbers of two books say nothing of
-# each other.
-#
-# Whoever can write the book gives rights at every queue manager that reads it, and should not
-# become the administrator of all of them by that. So rights to run a queue manager, and to give
-# rights, are never shared; and only they can be meant who are the same everywhere. A reader
-# leaves the rest out.
-#
-# Upholds: I28 (nothing happens without a right).
 
 
 LOCAL_RIGHTS: Final = frozenset((Right.ADMINISTER, Right.OPERATE, Right.FORWARD, Right.SET_RIGHTS))
@@ -388,6 +374,16 @@ token that of the queue manager that has made it: somebody else may have the nam
 
 def why_not(who: ActorPattern) -> str:
     """Why somebody cannot have rights everywhere; "" if he can.
+
+    They are one value, the *book*. Each change of it counts its number up, so that a copy that is
+    older than what was read before is known for one, and is not believed: it would give back what
+    was taken away since. The identifier says which book it is: numbers of two books say nothing of
+    each other.
+
+    Whoever can write the book gives rights at every queue manager that reads it, and should not
+    become the administrator of all of them by that. So rights to run a queue manager, and to give
+    rights, are never shared; and only they can be meant who are the same everywhere. A reader
+    leaves the rest out.
 
     Args:
         who: As ``actor_pattern`` makes it.

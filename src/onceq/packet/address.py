@@ -2,6 +2,10 @@
 
 A UserHeader carries three names, each in one of eight layouts; a MultiQueueFormatHeader carries
 lists of names in layouts of their own. Here are both, and the way back to format names.
+
+Also here:
+
+* The layout of a user packet: fixed offsets, flags and the few fields changed in place.
 """
 
 from __future__ import annotations
@@ -15,11 +19,6 @@ from onceq.model.names import FormatName, Kind
 from onceq.model.record import Record
 
 # ---- layout --------------------------------------------------------------------------------------
-#
-# The layout of a user packet: fixed offsets, flags and the few fields changed in place.
-#
-# Offsets are from the start of the packet; section numbers are those of MS-MQMQ. Pure arithmetic
-# over bytes: parsing with its checks is in `decode.py`, building in `encode.py`.
 
 
 # BaseHeader, 16 bytes (2.2.19.1)
@@ -109,7 +108,11 @@ U64: Final = struct.Struct("<Q")
 
 
 def packet_size(packet: bytes | bytearray | memoryview, at: int = 0) -> int:
-    """Return the declared size of the packet that begins at ``at``; no check."""
+    """Return the declared size of the packet that begins at ``at``; no check.
+
+    Offsets are from the start of the packet; section numbers are those of MS-MQMQ. Pure arithmetic
+    over bytes: parsing with its checks is in ``decode.py``, building in ``encode.py``.
+    """
     size: int = U32.unpack_from(packet, at + OFF_PACKET_SIZE)[0]
     return size
 

@@ -7,6 +7,10 @@ headers become a ``_Shape``; a packet whose bytes equal them, with numbers and s
 well-formed as the first, and costs one ``struct`` call. A session keeps the shape of what came
 last: most senders continue with the same kind of messages.
 
+Also here:
+
+* Messages that were received or peeked together, decoded one by one when they are read.
+
 Upholds: I24 (no missing part is believed).
 """
 
@@ -305,11 +309,6 @@ def _trace(parts: PacketHeaders) -> bytes | None:
 
 
 # ---- batch ---------------------------------------------------------------------------------------
-#
-# Messages that were received or peeked together, decoded one by one when they are read.
-#
-# A queue manager hands out, a connection carries, and an application gets the same object:
-# packets as one piece of memory, and tables with a number for each of them.
 
 
 _NONE_BEFORE: Final = (0, "")
@@ -318,6 +317,9 @@ _NONE_BEFORE: Final = (0, "")
 
 class Batch(Sequence[Message]):
     """Messages that were received or peeked together; each is decoded when it is read.
+
+    A queue manager hands out, a connection carries, and an application gets the same object:
+    packets as one piece of memory, and tables with a number for each of them.
 
     Attributes:
         lookup_ids: Lookup identifier of each message.

@@ -4,6 +4,11 @@
 like) read what they need at its offset and check only that it is there: they serve packets that
 were checked when they arrived, or were made here.
 
+Also here:
+
+* The lists of names that a packet of a send to several queues carries (MS-MQMQ 2.2.20.1, FN-16).
+* Bodies of a run of packets, without decoding the rest.
+
 Upholds: I24; I7 and I8 in so far as ``set_previous`` writes only the previous number.
 """
 
@@ -36,11 +41,6 @@ from onceq.packet.address import (
 from onceq.packet.headers import PacketHeaders, Reader, encode_headers, headers
 
 # ---- multi ---------------------------------------------------------------------------------------
-#
-# The lists of names that a packet of a send to several queues carries (MS-MQMQ 2.2.20.1, FN-16).
-#
-# Nothing on the way of a message needs them: the UserHeader names the queue that a copy goes to.
-# So they are skipped on arrival, and read only for a view.
 
 
 ELEMENTS_MAX: Final = 2 * FORMAT_NAME_ELEMENTS_MAX
@@ -51,6 +51,9 @@ _COUNT = struct.Struct("<H")
 
 def parse_multi(raw: bytes) -> MultiNames:
     """Read the bytes of a MultiQueueFormatHeader.
+
+    Nothing on the way of a message needs them: the UserHeader names the queue that a copy goes to.
+    So they are skipped on arrival, and read only for a view.
 
     Raises:
         MalformedPacket: They are not one, or have more elements than ELEMENTS_MAX.
@@ -132,9 +135,6 @@ def _text(reader: Reader, what: str) -> str:
     if not text.isprintable():
         raise reader.fault(f"a name in {what} is not a name")
     return text
-
-
-# ---- decode --------------------------------------------------------------------------------------
 
 
 # ---- decode --------------------------------------------------------------------------------------
@@ -431,12 +431,6 @@ def set_class(packet: bytearray | memoryview, start: int, size: int, message_cla
 
 
 # ---- bodies --------------------------------------------------------------------------------------
-#
-# Bodies of a run of packets, without decoding the rest.
-#
-# Most packets of a run have the same headers except for sizes and numbers. If the bytes that
-# decide the layout equal those of the packet before, the body is at the same offset; any other
-# packet is parsed with all its checks.
 
 
 _SIZES = struct.Struct("<II")
@@ -447,7 +441,12 @@ _layouts: list[_Layout] = [(b"", b"", b"", 0, 0, 0)]
 
 
 def bodies(run: Run) -> list[bytes]:
-    """Return the body of each packet; raises MalformedPacket."""
+    """Return the body of each packet; raises MalformedPacket.
+
+    Most packets of a run have the same headers except for sizes and numbers. If the bytes that
+    decide the layout equal those of the packet before, the body is at the same offset; any other
+    packet is parsed with all its checks.
+    """
     data = run.data if isinstance(run.data, bytes) else bytes(run.data)
     found: list[bytes] = []
     add = found.append

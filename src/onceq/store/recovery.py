@@ -7,6 +7,11 @@ the same function, so it sees what a start sees.
 A store of an older format is upgraded to the present one here, before anything is written in it.
 For format 1 the promise is written down first, the kept segments second, the format last.
 
+Also here:
+
+* Read records again: at a start, and while the store is in use.
+* Check a store without changing it: report what is in it, and what is wrong.
+
 Upholds: I22 (twice the same as once), I23.
 """
 
@@ -30,9 +35,6 @@ from onceq.store.pool import Pool
 from onceq.store.promises import NO_SEGMENT, Promise, Promised
 from onceq.store.scan import Found, Known, Loaded, Segment
 from onceq.store.verified import VerifiedLog
-
-# ---- recovery ------------------------------------------------------------------------------------
-
 
 # ---- recovery ------------------------------------------------------------------------------------
 
@@ -197,13 +199,6 @@ def _promise(files: Files, path: str, judged: Judged, loaded: Loaded) -> Promise
 
 
 # ---- replaying -----------------------------------------------------------------------------------
-#
-# Read records again: at a start, and while the store is in use.
-#
-# They were found sound before (`scan`): their heads are right. Packets that they bring may be
-# damaged; code that hands those out reads them through `verified`.
-#
-# Upholds: I22, I23.
 
 
 REPLAY_BYTES: Final = 4 << 20
@@ -215,6 +210,9 @@ def records(
 ) -> Iterator[tuple[int, memoryview]]:
     """Yield position and payload of each record between the checkpoint and the end; packets in them
     may be damaged.
+
+    They were found sound before (``scan``): their heads are right. Packets that they bring may be
+    damaged; code that hands those out reads them through ``verified``.
 
     Raises:
         DamagedRecord: One is not sound any more.
@@ -295,16 +293,6 @@ def replay(
 
 
 # ---- check ---------------------------------------------------------------------------------------
-#
-# Check a store without changing it: report what is in it, and what is wrong.
-#
-# For operators (`onceq qm check`) and for every crash test. It sees what a start sees, because
-# it uses the same function (`recovery.survey`): a reason for a start to refuse is a
-# `problem`. Besides, it verifies every checksum of the segments before the checkpoint, which a
-# start does not read. Damage there, or in packets behind it, costs the messages in it, and no
-# more. It is meant for a store that nobody runs; otherwise files may come and go meanwhile.
-#
-# Upholds: I23.
 
 
 LOOK_BYTES = 1 << 24
@@ -314,6 +302,12 @@ LOOK_BYTES = 1 << 24
 @dataclass(frozen=True, slots=True)
 class CheckReport:
     """The result of a check.
+
+    For operators (``onceq qm check``) and for every crash test. It sees what a start sees, because
+    it uses the same function (``recovery.survey``): a reason for a start to refuse is a
+    ``problem``. Besides, it verifies every checksum of the segments before the checkpoint, which a
+    start does not read. Damage there, or in packets behind it, costs the messages in it, and no
+    more. It is meant for a store that nobody runs; otherwise files may come and go meanwhile.
 
     Attributes:
         records: Whole records, before and behind the checkpoint; ``record_bytes`` of payload.

@@ -26,14 +26,13 @@ PLANTED = (
     ),
     Planted(
         "a-branch-of-a-batch-is-decided-by-whoever-could-have-done-it",
-        edited(required_rights, "return is_group_prefix(group_of(xid), step.identity.guid)",
-               "return False"),
+        edited(required_rights, "is_group_prefix(group_of(tx.xid), step.identity.guid)", "False"),
         f"{TESTS}who_has_the_same_rights_does_not_undo_a_batch",
     ),
     Planted(
         "a-branch-of-a-batch-elsewhere-has-an-owner-too",
-        edited(required_rights, "return is_group_prefix(group_of(xid), step.identity.guid)",
-               'return group_of(xid) != b""'),
+        edited(required_rights, "is_group_prefix(group_of(tx.xid), step.identity.guid)",
+               'group_of(tx.xid) != b""'),
         f"{TESTS}a_branch_of_a_batch_elsewhere_is_decided_by_whoever_may_do_its_work",
     ),
     Planted(

@@ -8,7 +8,13 @@ queue, ``end_at_hand`` for packets that no queue has yet: both look up what is d
 and the hidden queue of acknowledgments that are owed take them over there (``RangeChange.to``,
 ``copies_to``).
 
-Upholds: I11 (one end), I12 (one dead letter), I13, I14.
+Also here:
+
+* The queues that keep ended messages: whether there is room, and what happens without room.
+* Portions of long works: which messages one step ends, so that no other request waits long.
+* The reports that a send asks for, as flags of its puts.
+
+Upholds: I11 (one end), I12 (one dead letter), I13, I14, I24 (no step is longer the more there is).
 """
 
 from __future__ import annotations
@@ -52,13 +58,6 @@ from onceq.model.run import Run, total_of
 from onceq.model.settings import KEEP_ASKED, Settings
 
 # ---- dead letters --------------------------------------------------------------------------------
-#
-# The queues that keep ended messages: whether there is room, and what happens without room.
-#
-# A dead letter is never dropped: if the sender's own dead-letter queue cannot be used, the
-# system's takes it (CNF-16). A journal copy is dropped silently where the journal is full (Q-14).
-#
-# Upholds: I12 (at most one dead letter here, and exactly one where it was asked for), I14.
 
 
 CopyTo = tuple[int, int, int]
@@ -66,6 +65,9 @@ CopyTo = tuple[int, int, int]
 
 def own_or_system(build: ChangeBuilder, number: int, size: int, *, without: int = 0) -> int:
     """Return a sender's own dead-letter queue, or the system's if that cannot be used (CNF-16).
+
+    A dead letter is never dropped: if the sender's own dead-letter queue cannot be used, the
+    system's takes it (CNF-16). A journal copy is dropped silently where the journal is full (Q-14).
 
     Args:
         number: Number of the own queue; 0: there is none.
@@ -167,9 +169,6 @@ def journal_room(build: ChangeBuilder, size: int) -> bool:
     step.notice("journal full: copies dropped", "the journal of this computer",
                 computer_journal_quota_kb=quota_kb)  # fmt: skip
     return False
-
-
-# ---- ending --------------------------------------------------------------------------------------
 
 
 # ---- ending --------------------------------------------------------------------------------------
@@ -428,15 +427,6 @@ def _dead_letter_queues(
 
 
 # ---- portions ------------------------------------------------------------------------------------
-#
-# Portions of long works: which messages one step ends, so that no other request waits long.
-#
-# A purge, a deletion or a mass expiry may concern millions of messages. A step ends a bounded
-# number of them, in one record, and the next step continues (`Step.begin`). Meanwhile other
-# requests are served. What happens to a message between two portions counts: a client that
-# receives it keeps it.
-#
-# Upholds: I24 (no step is longer the more there is).
 
 
 ENDED_AT_ONCE: Final = 512
@@ -450,7 +440,13 @@ QUEUES_AT_ONCE: Final = 512
 def some_at_a_time(
     state: State, queues: Iterable[AnyQueue | None], work: Callable[[list[OutgoingQueue]], None]
 ) -> Iterator[None]:
-    """Apply work to many outgoing queues, some in each step; skip those that are gone by then."""
+    """Apply work to many outgoing queues, some in each step; skip those that are gone by then.
+
+    A purge, a deletion or a mass expiry may concern millions of messages. A step ends a bounded
+    number of them, in one record, and the next step continues (``Step.begin``). Meanwhile other
+    requests are served. What happens to a message between two portions counts: a client that
+    receives it keeps it.
+    """
     todo, there = list(queues), state.all_queues
     for at in range(0, len(todo), QUEUES_AT_ONCE):
         if at:
@@ -494,10 +490,6 @@ class Portion:
 
 
 # ---- report flags --------------------------------------------------------------------------------
-#
-# The reports that a send asks for, as flags of its puts.
-#
-# Upholds: I12, I13 (no report without a request), I14.
 
 
 SYSTEM_NAMES = frozenset(("admin_queue$", "notify_queue$", "order_queue$"))

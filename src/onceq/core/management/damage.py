@@ -11,7 +11,13 @@ have; the doubt can be settled later. The next message gets a new link when it i
 its sender, a damaged message in a queue has been removed from there. Acknowledgment messages and
 dead letters are made of a message's own bytes, so there are none of a damaged one.
 
-Upholds: I23 (nothing that was not written is handed out, nothing is left out silently), I11.
+Also here:
+
+* Messages that were set aside as damaged, for operators: list them, drop them, scrub for more.
+* Find the messages in a part of the log that is to be freed: they are written again.
+
+Upholds: I23 (nothing that was not written is handed out, nothing is left out silently), I11, I24 (a
+bounded amount of work at a time).
 """
 
 from __future__ import annotations
@@ -223,8 +229,6 @@ def _tell(step: Step, pieces: Sequence[DamagedPiece], told: Sequence[tuple[str, 
 
 
 # ---- damage views --------------------------------------------------------------------------------
-#
-# Messages that were set aside as damaged, for operators: list them, drop them, scrub for more.
 
 
 RATE_MAX = 10**18 - 1
@@ -298,14 +302,6 @@ def scrubbed(step: Step, item: Scrubbed) -> None:
 
 
 # ---- sparse segments -----------------------------------------------------------------------------
-#
-# Find the messages in a part of the log that is to be freed: they are written again.
-#
-# The search goes through the tables of positions, chunk by chunk, and skips each chunk whose
-# packets are elsewhere. It may stop after a number of positions, and continue there: a queue
-# manager that holds tens of millions of messages does other work in between.
-#
-# Upholds: I24 (a bounded amount of work at a time).
 
 
 PIECE_MESSAGES = 512
@@ -321,6 +317,10 @@ Cursor = tuple[int, int, int]
 @dataclass(frozen=True, slots=True)
 class Sparse:
     """Messages found in a part of the log.
+
+    The search goes through the tables of positions, chunk by chunk, and skips each chunk whose
+    packets are elsewhere. It may stop after a number of positions, and continue there: a queue
+    manager that holds tens of millions of messages does other work in between.
 
     Attributes:
         looked: How many positions were examined for that.

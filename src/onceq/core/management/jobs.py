@@ -9,7 +9,11 @@ A job may do what the actor that started it may do now, and no more: each batch 
 actor's own requests. A job whose queue the actor may no longer take from fails; a message that it
 may not send to its destination stays, and is named among those that failed.
 
-Upholds: I2, I3, I4 (in one place, once), I24 (no step is longer the more there is), I28.
+Also here:
+
+* End expired messages: those of one moment in several steps, if they are many.
+
+Upholds: I2, I3, I4 (in one place, once), I24 (no step is longer the more there is), I28, I26.
 """
 
 from __future__ import annotations
@@ -385,17 +389,14 @@ def _ranges(deeds: Iterable[JobDeed]) -> list[tuple[int, int, int]]:
 
 
 # ---- mass expiry ---------------------------------------------------------------------------------
-#
-# End expired messages: those of one moment in several steps, if they are many.
-#
-# Receivers and senders are served between the steps; `core/receive/receive.py` ensures that none
-# gets a message that is over (I15).
-#
-# Upholds: I24 (no step is longer the more there is), I26.
 
 
 def expire(step: Step) -> None:
-    """End expired messages, a bounded number; the next step ends the rest."""
+    """End expired messages, a bounded number; the next step ends the rest.
+
+    Receivers and senders are served between the steps; ``core/receive/receive.py`` ensures that
+    none gets a message that is over (I15).
+    """
     state, now_s, left = step.state, step.now.wall_s, ENDED_AT_ONCE
     while left > 0 and (due := state.expiry.due(now_s)) is not None:
         number, index = due

@@ -1,6 +1,14 @@
 """What operators do: make queues, set their properties, steer outgoing queues.
 
 None of it is transactional (SND-26). Purges and deletions are in ``core/management/operations.py``.
+
+Also here:
+
+* Purge and delete queues, a portion of their messages in each step.
+* Change the settings of a running manager.
+
+Upholds: I11, I14, I24 (no step is longer the more there is), I26 (nothing waits for a timer that
+the old settings would have set).
 """
 
 from __future__ import annotations
@@ -327,26 +335,6 @@ _ALL: dict[Steer, Callable[[Step], Work]] = {
 
 
 # ---- purges --------------------------------------------------------------------------------------
-#
-# Purge and delete queues, a portion of their messages in each step.
-#
-# None of it is transactional (SND-26). The record that purges or deletes a message also makes the
-# reports of its end that were asked for (Q-39). A queue may hold millions of messages, and no
-# request is served while a step lasts. So one step ends a bounded number, and other things happen
-# before the next one:
-#
-# * A purge ends what was in the queue when it was asked for. What comes in meanwhile stays; what
-#   a client receives meanwhile is received. What a transaction holds follows when that ends.
-# * A deletion first ends the messages that no transaction holds. All the rest goes with the
-#   queue, in one step: until then it is a queue as before, to which messages come. The records
-#   always say that they were deleted: what leaves a queue without a reason was purged.
-# * From an outgoing queue nothing leaves until its purge is over; otherwise what is about to be
-#   removed would be in doubt.
-#
-# The request is answered at the end, also if the manager is stopped meanwhile. A crash before
-# that leaves a part undone.
-#
-# Upholds: I11, I14, I24 (no step is longer the more there is).
 
 
 _PURGED = MessageClass.NACK_QUEUE_PURGED
@@ -355,7 +343,24 @@ _DELETED = MessageClass.NACK_QUEUE_DELETED
 
 def purge(step: Step, item: PurgeQueue) -> None:
     """Remove the messages of a queue; locked ones follow when their transaction ends, and do not
-    count: if that commits, they were received (finding U3)."""
+    count: if that commits, they were received (finding U3).
+
+    None of it is transactional (SND-26). The record that purges or deletes a message also makes the
+    reports of its end that were asked for (Q-39). A queue may hold millions of messages, and no
+    request is served while a step lasts. So one step ends a bounded number, and other things happen
+    before the next one:
+
+    * A purge ends what was in the queue when it was asked for. What comes in meanwhile stays; what
+      a client receives meanwhile is received. What a transaction holds follows when that ends.
+    * A deletion first ends the messages that no transaction holds. All the rest goes with the
+      queue, in one step: until then it is a queue as before, to which messages come. The records
+      always say that they were deleted: what leaves a queue without a reason was purged.
+    * From an outgoing queue nothing leaves until its purge is over; otherwise what is about to be
+      removed would be in doubt.
+
+    The request is answered at the end, also if the manager is stopped meanwhile. A crash before
+    that leaves a part undone.
+    """
     queue = find_source(step, item.name)
     if isinstance(queue, Queue):
         check_taking(step, queue, Why.NAMED, owner=item.owner, name=item.name)
@@ -490,17 +495,14 @@ def _end_all(step: Step, queue: AnyQueue) -> None:
 
 
 # ---- change settings -----------------------------------------------------------------------------
-#
-# Change the settings of a running manager.
-#
-# They hold for what is decided from now on; timers that are set read them when they ring. What a
-# setting had switched off is watched from now on.
-#
-# Upholds: I26 (nothing waits for a timer that the old settings would have set).
 
 
 def reconfigure(step: Step, item: Reconfigure) -> None:
-    """Continue with other settings."""
+    """Continue with other settings.
+
+    They hold for what is decided from now on; timers that are set read them when they ring. What a
+    setting had switched off is watched from now on.
+    """
 
     def start(some: list[OutgoingQueue]) -> None:
         for outgoing in some:

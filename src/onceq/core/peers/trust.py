@@ -11,6 +11,10 @@ Without TLS the GUID of a session is a claim, which is judged by what is known o
 the address (``model/identification.py``). ``docs/decisions/0011-whose-word-counts.md`` has what
 that leaves open, and what holds over HTTP.
 
+Also here:
+
+* Tell senders why their messages are turned away, and show an operator what receivers tell us.
+
 Upholds: I10 (release only on truth), I13, I24, I28.
 """
 
@@ -425,16 +429,6 @@ MOVED = "another queue manager answers under a known name"
 
 
 # ---- refusals ------------------------------------------------------------------------------------
-#
-# Tell senders why their messages are turned away, and show an operator what receivers tell us.
-#
-# A receiver does not acknowledge messages of a stream that it has left, of one from the future,
-# or of one for which it has no room; their sender would only see that nothing is acknowledged.
-# Between two onceq managers the receiver sends the reason (`packet/acks.py`), at most once in
-# TOLD_EVERY_US for each queue and session; the sender shows it (`outgoing why`) until something
-# is acknowledged.
-#
-# Upholds: I24 (a bounded number of such packets).
 
 
 TOLD_EVERY_US = 5_000_000
@@ -448,7 +442,14 @@ WORDS = {
 
 def note(step: Step, peer: Peer, packet: bytes) -> bool:
     """Send a packet that is never stored on a session, if not too many wait there already; return
-    whether there was room."""
+    whether there was room.
+
+    A receiver does not acknowledge messages of a stream that it has left, of one from the future,
+    or of one for which it has no room; their sender would only see that nothing is acknowledged.
+    Between two onceq managers the receiver sends the reason (``packet/acks.py``), at most once in
+    TOLD_EVERY_US for each queue and session; the sender shows it (``outgoing why``) until something
+    is acknowledged.
+    """
     if len(peer.notes) >= NOTES_MAX:
         return False
     peer.notes.append(packet)

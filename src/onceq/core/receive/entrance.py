@@ -13,6 +13,10 @@ A pause stops requests that process messages, not those that name one: operators
 meanwhile, and a reader removes what it has written elsewhere. Subqueues, journals and the queues of
 the system are never paused. The pause is a property of the queue, so it outlives a restart.
 
+Also here:
+
+* Open queues: what a name may be opened for, and which handles exclude each other (Q-41).
+
 Upholds: I16 (no other request takes what is held; nothing is handed out of a paused queue).
 """
 
@@ -50,8 +54,6 @@ from onceq.model.results import Opened
 from onceq.model.shares import Thing
 
 # ---- handles -------------------------------------------------------------------------------------
-#
-# Open queues: what a name may be opened for, and which handles exclude each other (Q-41).
 
 
 _CLOSED: Final = "the queue is not open, or was closed"

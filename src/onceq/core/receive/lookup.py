@@ -2,6 +2,14 @@
 
 A lookup identifier is a position in a queue, and positions are ordered (RCV-8). Locked messages are
 passed over, except those whose transaction lets others peek at them (RCV-9).
+
+Also here:
+
+* Subqueues: parts of a queue into which messages come only by a move (Q-31).
+* What the tables know of messages that are handed out, beside their packets.
+* Cursors: positions in a queue that move from message to message (RCV-5 to RCV-7, case 110).
+
+Upholds: I24 (none is kept empty), I28 (an owner that may only peek makes none).
 """
 
 from __future__ import annotations
@@ -35,9 +43,6 @@ from onceq.model.names import FormatName
 from onceq.model.requests import Access, CloseCursor, OpenCursor, Receive, Seek
 from onceq.model.run import LENGTH_TYPE, Extent
 from onceq.model.shares import Thing
-
-# ---- lookup --------------------------------------------------------------------------------------
-
 
 # ---- lookup --------------------------------------------------------------------------------------
 
@@ -124,19 +129,15 @@ def with_shown(queue: Queue, places: list[Place], *, after: int, count_max: int)
 
 
 # ---- subqueues -----------------------------------------------------------------------------------
-#
-# Subqueues: parts of a queue into which messages come only by a move (Q-31).
-#
-# A subqueue is made when an owner that may receive there opens it, or by the first move to it. It
-# is removed when it is empty and no owner has it open, waits at it or is about to move a message
-# there. Everything else about it, its quota included, is its parent's.
-# `core/receive/receive_exact.py` has the moves.
-#
-# Upholds: I24 (none is kept empty), I28 (an owner that may only peek makes none).
 
 
 def ensure(step: Step, text: str, owner: int) -> Queue | None:
     """Return the subqueue of that name, made now if missing; None if it names no subqueue.
+
+    A subqueue is made when an owner that may receive there opens it, or by the first move to it. It
+    is removed when it is empty and no owner has it open, waits at it or is about to move a message
+    there. Everything else about it, its quota included, is its parent's.
+    ``core/receive/receive_exact.py`` has the moves.
 
     Raises:
         QueueNotFound: It is missing, and its owner may only peek, which makes nothing.
@@ -203,8 +204,6 @@ def tidy(step: Step) -> None:
 
 
 # ---- handing out ---------------------------------------------------------------------------------
-#
-# What the tables know of messages that are handed out, beside their packets.
 
 
 def handed(queue: AnyQueue, places: list[Place]) -> Handed:
@@ -273,15 +272,14 @@ def _handed_runs(queue: AnyQueue, places: list[Place]) -> Handed:
 
 
 # ---- cursors -------------------------------------------------------------------------------------
-#
-# Cursors: positions in a queue that move from message to message (RCV-5 to RCV-7, case 110).
-#
-# A cursor is fresh, is at a message, or is behind one that was received through it. It belongs to
-# the handle that it was made with, and to the running process.
 
 
 def open_cursor(step: Step, item: OpenCursor) -> None:
-    """Make a cursor at a queue that is held open."""
+    """Make a cursor at a queue that is held open.
+
+    A cursor is fresh, is at a message, or is behind one that was received through it. It belongs to
+    the handle that it was made with, and to the running process.
+    """
     held = step.readers.handles.get(item.handle)
     if held is None or held.owner != item.owner:
         raise InvalidHandle("the queue is not open, or was closed")

@@ -8,7 +8,13 @@ removal is durable (RCV-14).
 Waiting readers are served in the order in which they came; a message goes to those that only peek
 and then to the first that takes it (RCV-3).
 
-Upholds: I3, I4 (at most one committed receive), I15 (never after its time), I16, I18.
+Also here:
+
+* End messages in their queue that were not received in time.
+* Readers that peek at messages, write them elsewhere, and remove them when that is done.
+
+Upholds: I3, I4 (at most one committed receive), I15 (never after its time), I16, I18, I24 (no step
+is longer the more has expired), I2.
 """
 
 from __future__ import annotations
@@ -81,21 +87,16 @@ from onceq.model.shares import Thing
 
 
 # ---- expiry --------------------------------------------------------------------------------------
-#
-# End messages in their queue that were not received in time.
-#
-# Those of one moment may be millions, and end in portions (`core/management/jobs.py`).
-# Until the last of them has ended, nothing is handed out of their queue: the message at its head
-# may be over. A receive that comes meanwhile is put off, and is answered, with a message or with
-# none, as soon as they are gone.
-#
-# Upholds: I15 (nothing is handed out after its time), I24 (no step is longer the more has
-# expired).
 
 
 def expire(step: Step, queue: Queue) -> bool:
     """End what was not received in time (TTBR), before a receive from the queue: as much as one
     step may; locked messages wait for their outcome.
+
+    Those of one moment may be millions, and end in portions (``core/management/jobs.py``). Until
+    the last of them has ended, nothing is handed out of their queue: the message at its head may be
+    over. A receive that comes meanwhile is put off, and is answered, with a message or with none,
+    as soon as they are gone.
 
     Returns:
         Whether no expired message is left.
@@ -483,25 +484,22 @@ def _unused(step: Step, item: Receive) -> None:
 
 
 # ---- reading -------------------------------------------------------------------------------------
-#
-# Readers that peek at messages, write them elsewhere, and remove them when that is done.
-#
-# `TakeRead` removes what was read and remembers who has read it, in one record: the commit's,
-# or its own. A transaction that does so is no branch of an external one: a promise to a
-# coordinator does not say who has read.
-#
-# Where copies are to be kept the journal must have room for them when they are taken; then the
-# commit keeps them, no matter what came into the journal meanwhile, because a careful reader
-# relies on them.
-#
-# Upholds: I2, I16 (what is held is held until the outcome), I24.
 
 
 ReadPlace = tuple[int, int, int]
 
 
 def take_read(step: Step, item: TakeRead) -> None:
-    """Receive a range that was read, and remember its reader."""
+    """Receive a range that was read, and remember its reader.
+
+    ``TakeRead`` removes what was read and remembers who has read it, in one record: the commit's,
+    or its own. A transaction that does so is no branch of an external one: a promise to a
+    coordinator does not say who has read.
+
+    Where copies are to be kept the journal must have room for them when they are taken; then the
+    commit keeps them, no matter what came into the journal meanwhile, because a careful reader
+    relies on them.
+    """
     queue = _source(step, item)
     places = range_places(queue, item.first, item.last)
     if item.keep:

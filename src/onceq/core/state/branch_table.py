@@ -366,7 +366,7 @@ class Branch:
         """
         values = {
             "number": self.number,
-            "xid": _dump_xid(self.xid),
+            "xid": [self.xid.format_id, self.xid.gtrid.hex(), self.xid.bqual.hex()],
             "at": self.prepared_s,
             "sends": self.sends,
             "receives": self.receives,
@@ -670,10 +670,6 @@ class Branches:
         for size in values["sizes"]:
             self.add(decode_branch(data[at : at + size]))
             at += size
-
-
-def _dump_xid(xid: Xid) -> list[Any]:
-    return [xid.format_id, xid.gtrid.hex(), xid.bqual.hex()]
 
 
 def _load_xid(values: list[Any]) -> Xid:

@@ -8,8 +8,13 @@ the one that was accepted under it. With another identifier, two managers give n
 copy, or a backup that goes on with the numbers of another life. ``Accepted`` notices that: to
 acknowledge such a message would lose it.
 
+Also here:
+
+* The lives of a queue manager: which stream identifiers each of them may have given.
+* Which queue manager answers under which name or address, and which have proven who they are.
+
 Upholds: I7, I9 (what was not accepted is not acknowledged), I24 (small entries, in bounded tables),
-I25, I26 (each ready queue gets its turn).
+I25, I26 (each ready queue gets its turn), I10, I28.
 """
 
 from __future__ import annotations
@@ -44,9 +49,6 @@ from onceq.model.limits import (
 )
 from onceq.model.record import Record
 from onceq.model.rights import Actor
-
-# ---- peer table ----------------------------------------------------------------------------------
-
 
 # ---- peer table ----------------------------------------------------------------------------------
 
@@ -339,23 +341,20 @@ class Receipts:
 
 
 # ---- life table ----------------------------------------------------------------------------------
-#
-# The lives of a queue manager: which stream identifiers each of them may have given.
-#
-# A life begins with each start of the process. Its stream identifiers have a stamp of their own
-# in the high half, above that of every life before it, and its ordinals (the low half) begin at
-# random. So a life that went on from a copy of this store, or from which a backup has taken this
-# store back, gives others; and an identifier that is none of those here was given by such a life.
-#
-# A durable table of `State`, changed by `apply_setup` only; the rules are in
-# `core/peers/lives.py`.
-#
-# Upholds: I7 (numbers for ever, also over copies and backups), I24 (a bounded list), I25.
 
 
 class Given(Record, frozen=True):
     """Identifiers that were given: this stamp with the ordinals from ``first`` to before
-    ``end``."""
+    ``end``.
+
+    A life begins with each start of the process. Its stream identifiers have a stamp of their own
+    in the high half, above that of every life before it, and its ordinals (the low half) begin at
+    random. So a life that went on from a copy of this store, or from which a backup has taken this
+    store back, gives others; and an identifier that is none of those here was given by such a life.
+
+    A durable table of ``State``, changed by ``apply_setup`` only; the rules are in
+    ``core/peers/lives.py``.
+    """
 
     stamp: int
     first: int
@@ -434,21 +433,17 @@ class Lives:
 
 
 # ---- peer bindings -------------------------------------------------------------------------------
-#
-# Which queue manager answers under which name or address, and which have proven who they are.
-#
-# A format name such as `DIRECT=OS:BETA\private$\q` says where to connect, not which manager is
-# there. The GUID of the manager that answered first is remembered, so that only its word counts
-# about what was transmitted to that name (`core/peers/trust.py`), also after a restart and on
-# another session. A manager that has once shown a certificate is believed with a certificate
-# alone from then on. An address that is believed without proof (`plain_peers`) is the manager
-# that it first claimed to be (`model/identification.py` judges by both).
-#
-# Upholds: I10, I24 (BOUND_NAMES_MAX), I28.
 
 
 class Binding(Record, frozen=True):
-    """Who answers under a name.
+    r"""Who answers under a name.
+
+    A format name such as ``DIRECT=OS:BETA\private$\q`` says where to connect, not which manager is
+    there. The GUID of the manager that answered first is remembered, so that only its word counts
+    about what was transmitted to that name (``core/peers/trust.py``), also after a restart and on
+    another session. A manager that has once shown a certificate is believed with a certificate
+    alone from then on. An address that is believed without proof (``plain_peers``) is the manager
+    that it first claimed to be (``model/identification.py`` judges by both).
 
     Attributes:
         guid: Of the manager.

@@ -5,7 +5,13 @@ as which manager answers under which name, is durable instead (``core/state/peer
 rules of the watch are in ``core/peers/duplicate_identity.py`` and ``wrong_names.py``: two managers,
 or another and this one, have one identity, or a name leads to another computer than it says.
 
-Upholds: I24 (bounded), I25.
+Also here:
+
+* Runs that came before one that is missing: kept in memory until the hole before them is filled.
+* Addresses of other managers: one attempt to connect for all outgoing queues that wait for one.
+* Where sends go: what names mean, routes found before, and batches on their way to packets.
+
+Upholds: I24 (bounded), I25, I9 (nothing kept is acknowledged).
 """
 
 from __future__ import annotations
@@ -40,22 +46,6 @@ from onceq.packet.arrived import ArrivedRun
 from onceq.packet.encode import Template
 
 # ---- early runs ----------------------------------------------------------------------------------
-#
-# Runs that came before one that is missing: kept in memory until the hole before them is filled.
-#
-# A network that loses one packet, or lets one overtake another, brings what follows too early.
-# The filter takes nothing behind a hole (EOD-34), and to throw it away costs its sender
-# everything that was under way. So it is kept here, and shown to the same filter again, in order,
-# when what was missing has come. For every rule this is a network that has delivered it later:
-# nothing of it is judged, counted, recorded or acknowledged before. What is durable stays one
-# number for each stream (EOD-21).
-#
-# A run is kept only in the stream that its receiver is in, or in a newer one that it cannot enter
-# because the beginning is missing (EOD-24), and only as long as the session that brought it: what
-# dies with the session is sent again on the next one, as ever (EOD-9). It dies also when the
-# stream is left, when its queue is deleted, and when an operator sets the stream back.
-#
-# Upholds: I9 (nothing kept is acknowledged), I24 (so many bytes for a session, and for all).
 
 
 NO_ROOM: Final = "no room"
@@ -72,6 +62,18 @@ _NUMBER = attrgetter("first_number")
 @dataclass(slots=True)
 class EarlyStream:
     """What is early in one stream.
+
+    A network that loses one packet, or lets one overtake another, brings what follows too early.
+    The filter takes nothing behind a hole (EOD-34), and to throw it away costs its sender
+    everything that was under way. So it is kept here, and shown to the same filter again, in order,
+    when what was missing has come. For every rule this is a network that has delivered it later:
+    nothing of it is judged, counted, recorded or acknowledged before. What is durable stays one
+    number for each stream (EOD-21).
+
+    A run is kept only in the stream that its receiver is in, or in a newer one that it cannot enter
+    because the beginning is missing (EOD-24), and only as long as the session that brought it: what
+    dies with the session is sent again on the next one, as ever (EOD-9). It dies also when the
+    stream is left, when its queue is deleted, and when an operator sets the stream back.
 
     Attributes:
         session: The one that brought it.
@@ -147,7 +149,7 @@ class EarlyRuns:
             self.dropped[NO_ROOM] += 1
             return False
         # A copy: the run is a view of all that one read has brought.
-        runs.insert(at, replace(run, packets=_copied(run.packets),
+        runs.insert(at, replace(run, packets=Run(bytes(run.packets.data), run.packets.lengths[:]),
                                 message_numbers=array("I", run.message_numbers)))  # fmt: skip
         self._count(found, size)
         return True
@@ -231,10 +233,6 @@ def _size(run: ArrivedRun) -> int:
     return len(run.packets.data) + EARLY_RUN_BYTES
 
 
-def _copied(packets: Run) -> Run:
-    return Run(bytes(packets.data), packets.lengths[:])
-
-
 def _reached(run: ArrivedRun, last: int) -> bool:
     """Whether the filter would call it anything but ahead."""
     return run.first_previous <= last or run.first_number <= last
@@ -244,11 +242,6 @@ def _reached(run: ArrivedRun, last: int) -> bool:
 
 
 # ---- connect attempts ----------------------------------------------------------------------------
-#
-# Addresses of other managers: one attempt to connect for all outgoing queues that wait for one.
-#
-# Running tables, written by the room `transfer`. However many queues lead to an address, it is
-# connected to once; the result is applied to all of them (`core/transfer/connecting.py`).
 
 
 Way = tuple[str, str, bytes, str, str, tuple[str, ...] | None]
@@ -259,6 +252,9 @@ addresses of ``Connect``: what may go anywhere shares no connection with answers
 @dataclass(slots=True)
 class ConnectAttempt:
     """An address that was, is, or is to be connected to.
+
+    Running tables, written by the room ``transfer``. However many queues lead to an address, it is
+    connected to once; the result is applied to all of them (``core/transfer/connecting.py``).
 
     Attributes:
         caller: The outgoing queue for which a session was asked for; 0: none is under way.
@@ -455,17 +451,15 @@ def _remember(known: dict[bytes, str], guid: bytes, text: str) -> None:
 
 
 # ---- routes --------------------------------------------------------------------------------------
-#
-# Where sends go: what names mean, routes found before, and batches on their way to packets.
-#
-# Running tables, written by the rooms `names` and `management`. What was found for a name
-# holds until queues, routes or the directory change: whoever changes one of them calls
-# `Names.changed`.
 
 
 @dataclass(slots=True)
 class Target:
     """One destination of a send.
+
+    Running tables, written by the rooms ``names`` and ``management``. What was found for a name
+    holds until queues, routes or the directory change: whoever changes one of them calls
+    ``Names.changed``.
 
     Attributes:
         queue: Of this manager, or an outgoing queue.

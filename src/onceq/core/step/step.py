@@ -9,7 +9,14 @@ application fills one and keeps all others from working, every place that counts
 ``check`` here whether an owner may have one more (``model/shares.py``). How many an owner has is
 kept with the things themselves.
 
-Upholds: I24 (per-application limits on shared tables).
+Also here:
+
+* A change under construction: what it does already to each queue, and which numbers it takes.
+* Acts of administration become audit entries: records of what was done, by whom and from where.
+
+Upholds: I24 (per-application limits on shared tables), I7 (a message number is given once), I18
+(counters rise by one), I19 (a quota counts what the same record brings), I28 (every act is
+attributed).
 """
 
 from __future__ import annotations
@@ -315,28 +322,24 @@ def answered(source: bytes) -> str:
 
 
 # ---- change builder ------------------------------------------------------------------------------
-#
-# A change under construction: what it does already to each queue, and which numbers it takes.
-#
-# One record may bring messages to many queues, end others, and leave dead letters, journal copies
-# and acknowledgments of them, in any order and by several rules. Nothing of it is in effect
-# before the record is whole, so the durable state does not have it. But each rule must know two
-# things: the counter that the next message of a queue will get, which recovery compares with what
-# it finds (I18); and how many bytes the change brings to a queue already, without which ten
-# messages would each find room for one (I19). If every rule counted for itself, one would forget
-# what another has added; if the sum were made again each time, a purge would take the square of
-# its messages. Here both are kept as the change grows, so a change of many messages costs as much
-# for each of them as one of few.
-#
-# `State.apply` puts first and moves then. So a counter depends on what was put before it, and
-# never on the packets that a move hands on.
-#
-# Upholds: I7 (a message number is given once), I18 (counters rise by one), I19 (a quota counts
-# what the same record brings), I24 (linear).
 
 
 class ChangeBuilder:
-    """See the module. Nothing is in effect before ``Step.record`` is given the change."""
+    """See the module. Nothing is in effect before ``Step.record`` is given the change.
+
+    One record may bring messages to many queues, end others, and leave dead letters, journal copies
+    and acknowledgments of them, in any order and by several rules. Nothing of it is in effect
+    before the record is whole, so the durable state does not have it. But each rule must know two
+    things: the counter that the next message of a queue will get, which recovery compares with what
+    it finds (I18); and how many bytes the change brings to a queue already, without which ten
+    messages would each find room for one (I19). If every rule counted for itself, one would forget
+    what another has added; if the sum were made again each time, a purge would take the square of
+    its messages. Here both are kept as the change grows, so a change of many messages costs as much
+    for each of them as one of few.
+
+    ``State.apply`` puts first and moves then. So a counter depends on what was put before it, and
+    never on the packets that a move hands on.
+    """
 
     __slots__ = ("_coming", "_next", "change", "step", "streams")
 
@@ -444,10 +447,6 @@ def take_numbers(step: Step, change: Change, count: int) -> int:
 
 
 # ---- audit entries -------------------------------------------------------------------------------
-#
-# Acts of administration become audit entries: records of what was done, by whom and from where.
-#
-# Upholds: I28 (every act is attributed).
 
 
 class AuditEntry(PlainRecord, frozen=True):

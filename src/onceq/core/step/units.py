@@ -5,7 +5,12 @@ made anew from the durable branches. A client does not wait for the answer to it
 of work was not begun, or was ended by this manager, is therefore remembered for a while, and said
 to whatever is asked of it next.
 
-Upholds: I17.
+Also here:
+
+* Who has queues open, waits for messages, or stands at a place in a queue.
+* What has happened to messages since the start: counts, and how the last ones ended.
+
+Upholds: I17, I24 (a bounded number of counters, of ranges and of queues, whatever others say).
 """
 
 from __future__ import annotations
@@ -194,10 +199,6 @@ class Units:
 
 
 # ---- readers -------------------------------------------------------------------------------------
-#
-# Who has queues open, waits for messages, or stands at a place in a queue.
-#
-# Running tables, written by the room `receive`: they end with the process of this manager.
 
 
 K = TypeVar("K")
@@ -206,7 +207,10 @@ K = TypeVar("K")
 @dataclass(slots=True)
 class Cursor:
     """A place in a queue: lookup identifier of the message that it stands at, or of the one that
-    was received through it; 0 and 0: fresh."""
+    was received through it; 0 and 0: fresh.
+
+    Running tables, written by the room ``receive``: they end with the process of this manager.
+    """
 
     owner: int
     queue: int
@@ -327,15 +331,6 @@ def _drop(table: dict[int, dict[K, None]], one: int, key: K) -> None:
 
 
 # ---- recent endings ------------------------------------------------------------------------------
-#
-# What has happened to messages since the start: counts, and how the last ones ended.
-#
-# Running tables. `Counts` are for metrics and the log: one number for a whole range or batch,
-# written by the rooms where it happens; no rule reads them. `RecentEndings` answer a reader
-# that comes back to a place and finds nothing there: of what ended without being received the
-# last ranges of each queue are kept.
-#
-# Upholds: I24 (a bounded number of counters, of ranges and of queues, whatever others say).
 
 
 REFUSED_HERE: Final = "messages refused"
@@ -348,6 +343,11 @@ _KNOWN: Final = frozenset(map(int, MessageClass))
 
 class Counts:
     """See the module.
+
+    Running tables. ``Counts`` are for metrics and the log: one number for a whole range or batch,
+    written by the rooms where it happens; no rule reads them. ``RecentEndings`` answer a reader
+    that comes back to a place and finds nothing there: of what ended without being received the
+    last ranges of each queue are kept.
 
     Attributes:
         sent: By applications.

@@ -11,7 +11,14 @@ Where a row in a database decides, no caller waits for the commit, and that row 
 crash loses of it. So its record is not synced by itself, but before the next answer to anyone
 (``held``, in ``core/decision.py``).
 
-Upholds: I2, I20 (nothing is checked again: the record holds what was promised).
+Also here:
+
+* Prepared branches that this very manager has to decide, and that it is never asked to decide.
+* Commit many prepared branches as one, and each version of an application once.
+
+Upholds: I2, I20 (nothing is checked again: the record holds what was promised), I21 (only where
+there is no decision, and none can come), I24, I4 (a version takes effect once), I5 (branches take
+effect in the order of the list).
 """
 
 from __future__ import annotations
@@ -52,9 +59,6 @@ from onceq.model.requests import BeginAttempt, CommitGroup, ForgetGroup, Rollbac
 from onceq.model.results import Sent
 from onceq.model.shares import Thing
 from onceq.model.views.looks import GroupResult
-
-# ---- second phase --------------------------------------------------------------------------------
-
 
 # ---- second phase --------------------------------------------------------------------------------
 
@@ -114,20 +118,6 @@ def undo_promised(step: Step, tx: Transaction, *, by_hand: Phase | None = None) 
 
 
 # ---- abandoned branches --------------------------------------------------------------------------
-#
-# Prepared branches that this very manager has to decide, and that it is never asked to decide.
-#
-# Their coordinator prepares branches here and dies, or abandons an attempt, before it asks for
-# the commit. No other recovery will ever come: the manager to ask is this one, and it has no
-# decision. So after a while they are undone (presumed abort). A later request for the commit gets
-# the answer that the branch is not there.
-#
-# The time is counted while this manager runs, and starts again after a restart: a wall clock that
-# is set could make promises look old.
-#
-# Branches that another manager, or any foreign coordinator, decides stay permanently (XTX-4).
-#
-# Upholds: I20, I21 (only where there is no decision, and none can come), I24.
 
 
 LOOKS = 8
@@ -135,7 +125,18 @@ LOOKS = 8
 
 
 def watch(step: Step, tx: Transaction) -> None:
-    """Limit the wait of a newly prepared branch, if this manager decides it."""
+    """Limit the wait of a newly prepared branch, if this manager decides it.
+
+    Their coordinator prepares branches here and dies, or abandons an attempt, before it asks for
+    the commit. No other recovery will ever come: the manager to ask is this one, and it has no
+    decision. So after a while they are undone (presumed abort). A later request for the commit gets
+    the answer that the branch is not there.
+
+    The time is counted while this manager runs, and starts again after a restart: a wall clock that
+    is set could make promises look old.
+
+    Branches that another manager, or any foreign coordinator, decides stay permanently (XTX-4).
+    """
     set_already = Timer.UNDECIDED in step.watching
     if set_already or not step.settings.undecided_s or not _ours(step, tx):
         return
@@ -181,50 +182,46 @@ def _undo(step: Step, tx: Transaction) -> None:
 
 
 # ---- groups --------------------------------------------------------------------------------------
-#
-# Commit many prepared branches as one, and each version of an application once.
-#
-# A job with many tasks prepares a branch in each, and more than one where a task sends much; its
-# driver then commits them together. The decision is one record: the application, the version, and
-# the numbers of the branches in their order. It comes first; the changes that carry the branches
-# out follow it in the same decision, so a log that is cut between them still says what is to be
-# done, and `finish` does it before any request is answered. The version is remembered: a driver
-# that commits it again, because an answer was lost or a batch is repeated after a crash, sends
-# nothing twice.
-#
-# Attempts that failed, or ran beside the one that counts, leave prepared branches that no commit
-# lists. All attempts at a batch share a prefix, so these are found and rolled back with it; an
-# attempt that prepares even later goes with the next version, or by time
-# (`core/transaction/second_phase.py`).
-#
-# A group may have parts at other managers: branches there that are named like this one's, so that
-# they wait for its decision. Each attempt that has such parts has prepared an *anchor* here
-# before, a branch with nothing in it. The record that commits the anchor is the decision, and
-# answers questions until all parts are carried out; where the anchor is gone, by an abort or by
-# time, and no decision was made, none ever will be (presumed abort).
-#
-# The prefix follows from names, which others can guess. A branch prepared under the prefix of
-# another owner's batch is no part of it: each commit and each roll-back undoes what its own owner
-# has prepared, and passes over the rest, which goes by time; so no other owner can prevent a
-# commit of a batch, or undo one. An attempt has an identifier that this manager makes for one
-# application, and no other owner can begin a branch under it, even when it is over: parts
-# elsewhere may still wait for its decision. The name, with the versions under it, belongs to the
-# owner that committed first, and others are refused. Each could have had its own versions under
-# the same name instead; but then an application that continues under another account or token
-# would find no version, and write its last batch twice. A refused application gets the reason,
-# and an operator, or the owner, forgets the name. An operator of the manager is not kept apart:
-# what it commits or gives up, it does for all.
-#
-# Two writes under one name and version are no repetition. What an application says of destination
-# and content is remembered with the version, and a different one is refused instead of being
-# taken for done.
-#
-# Upholds: I2 and I21 (one record decides for all branches), I4 (a version takes effect once), I5
-# (branches take effect in the order of the list), I20, I24.
 
 
 def begin(step: Step, item: BeginAttempt) -> None:
-    """Make the identifier of an attempt for an application."""
+    """Make the identifier of an attempt for an application.
+
+    A job with many tasks prepares a branch in each, and more than one where a task sends much; its
+    driver then commits them together. The decision is one record: the application, the version, and
+    the numbers of the branches in their order. It comes first; the changes that carry the branches
+    out follow it in the same decision, so a log that is cut between them still says what is to be
+    done, and ``finish`` does it before any request is answered. The version is remembered: a driver
+    that commits it again, because an answer was lost or a batch is repeated after a crash, sends
+    nothing twice.
+
+    Attempts that failed, or ran beside the one that counts, leave prepared branches that no commit
+    lists. All attempts at a batch share a prefix, so these are found and rolled back with it; an
+    attempt that prepares even later goes with the next version, or by time
+    (``core/transaction/second_phase.py``).
+
+    A group may have parts at other managers: branches there that are named like this one's, so that
+    they wait for its decision. Each attempt that has such parts has prepared an *anchor* here
+    before, a branch with nothing in it. The record that commits the anchor is the decision, and
+    answers questions until all parts are carried out; where the anchor is gone, by an abort or by
+    time, and no decision was made, none ever will be (presumed abort).
+
+    The prefix follows from names, which others can guess. A branch prepared under the prefix of
+    another owner's batch is no part of it: each commit and each roll-back undoes what its own owner
+    has prepared, and passes over the rest, which goes by time; so no other owner can prevent a
+    commit of a batch, or undo one. An attempt has an identifier that this manager makes for one
+    application, and no other owner can begin a branch under it, even when it is over: parts
+    elsewhere may still wait for its decision. The name, with the versions under it, belongs to the
+    owner that committed first, and others are refused. Each could have had its own versions under
+    the same name instead; but then an application that continues under another account or token
+    would find no version, and write its last batch twice. A refused application gets the reason,
+    and an operator, or the owner, forgets the name. An operator of the manager is not kept apart:
+    what it commits or gives up, it does for all.
+
+    Two writes under one name and version are no repetition. What an application says of destination
+    and content is remembered with the version, and a different one is refused instead of being
+    taken for done.
+    """
     _check(step, item.prefix, ())
     made = attempt_of(item.prefix, item.drawn, step.known_by(item.owner), step.units.key)
     step.answer(item.owner, item.request, made)

@@ -5,7 +5,12 @@ it (SND-2, SND-8). The commit is one record: what it received is removed, what i
 queues with its numbers, and its outcome can be asked for (I2, I3a). The order of commits is the
 order of these records (SND-15).
 
-Upholds: I2, I3, I3a, I5, I16, I17.
+Also here:
+
+* The phases of a branch by verb of XA: one table, from which the checks and their errors are made.
+* Undo transactions in which nothing has happened for a while.
+
+Upholds: I2, I3, I3a, I5, I16, I17, I20, I21.
 """
 
 from __future__ import annotations
@@ -49,36 +54,32 @@ from onceq.model.shares import TABLE, Thing
 from onceq.model.wording import plural
 
 # ---- branch phases -------------------------------------------------------------------------------
-#
-# The phases of a branch by verb of XA: one table, from which the checks and their errors are
-# made.
-#
-# A branch is the part of somebody else's transaction that this manager carries out. Its life has
-# two halves, and one record between them:
-#
-# * *Before prepare* the branch is work like any other: nothing of it is durable, and whoever is
-#   lost takes it along (presumed abort). Work is associated with one application at a time. It
-#   may rest, SUSPENDED, and be resumed by whoever knows the branch; or it has ENDED, and others
-#   may join it. XA wants both: a suspended branch is not done, so it cannot be prepared.
-# * *Prepare* is the promise of both outcomes (I20). From then on nobody here may decide: not the
-#   application, not a restart, not idleness. Only the coordinator's verbs lead out of PREPARED,
-#   and an operator, who then has to answer for it: his decision stays, until the coordinator has
-#   it forgotten, because that may have decided otherwise (XTX-8).
-#
-# One exception is no loss of a promise: a branch whose coordinator is this very manager, and of
-# which it knows that no decision is on record and none can come (`abandoned_branches.py`).
-#
-# A branch that is over is in no table. Asked for it afterwards, XA says "no such branch"
-# (XAER_NOTA), and a coordinator that has decided to commit reads that as "carried out".
-#
-# A verb in a phase that the table does not name for it is `BranchState` (XAER_PROTO).
-# `docs/reference/states.md` shows the table as a picture, drawn from `PHASES`.
-#
-# Upholds: I20, I21.
 
 
 class Verb(Enum):
-    """What happens to a branch; the value goes on with "can be"."""
+    """What happens to a branch; the value goes on with "can be".
+
+    A branch is the part of somebody else's transaction that this manager carries out. Its life has
+    two halves, and one record between them:
+
+    * *Before prepare* the branch is work like any other: nothing of it is durable, and whoever is
+      lost takes it along (presumed abort). Work is associated with one application at a time. It
+      may rest, SUSPENDED, and be resumed by whoever knows the branch; or it has ENDED, and others
+      may join it. XA wants both: a suspended branch is not done, so it cannot be prepared.
+    * *Prepare* is the promise of both outcomes (I20). From then on nobody here may decide: not the
+      application, not a restart, not idleness. Only the coordinator's verbs lead out of PREPARED,
+      and an operator, who then has to answer for it: his decision stays, until the coordinator has
+      it forgotten, because that may have decided otherwise (XTX-8).
+
+    One exception is no loss of a promise: a branch whose coordinator is this very manager, and of
+    which it knows that no decision is on record and none can come (``second_phase.py``).
+
+    A branch that is over is in no table. Asked for it afterwards, XA says "no such branch"
+    (XAER_NOTA), and a coordinator that has decided to commit reads that as "carried out".
+
+    A verb in a phase that the table does not name for it is ``BranchState`` (XAER_PROTO).
+    ``docs/reference/states.md`` shows the table as a picture, drawn from ``PHASES``.
+    """
 
     __hash__ = object.__hash__  # that of Enum is a call of Python, for each table that is read
 
@@ -447,19 +448,6 @@ def outcome(step: Step, item: AskOutcome) -> None:
 
 
 # ---- idle timeout --------------------------------------------------------------------------------
-#
-# Undo transactions in which nothing has happened for a while.
-#
-# A broken connection reveals a lost application; one that lives and has forgotten a transaction
-# would keep messages locked, and block every reader behind them, as long as it lives. A
-# transaction that waits for a message is not forgotten, and a prepared one is never undone here
-# (XTX-4). A program that knows how long it works in a transaction says so at its beginning
-# (`Begin.idle_s`); loops do.
-#
-# One timer serves them all: it is set when the first is begun, and rings a few times in the
-# shortest span that is allowed.
-#
-# Upholds: I16, I20 (a promise is kept).
 
 
 LOOKS = 8
@@ -467,7 +455,17 @@ LOOKS = 8
 
 
 def on_timer(step: Step, nobody: object) -> None:
-    """Undo transactions in which nothing has happened for too long."""
+    """Undo transactions in which nothing has happened for too long.
+
+    A broken connection reveals a lost application; one that lives and has forgotten a transaction
+    would keep messages locked, and block every reader behind them, as long as it lives. A
+    transaction that waits for a message is not forgotten, and a prepared one is never undone here
+    (XTX-4). A program that knows how long it works in a transaction says so at its beginning
+    (``Begin.idle_s``); loops do.
+
+    One timer serves them all: it is set when the first is begun, and rings a few times in the
+    shortest span that is allowed.
+    """
     step.units.idle_look_us = 0
     now_us = step.now.mono_us
     waiting = {(item.owner, item.transaction) for item in step.readers.waiting.values()}

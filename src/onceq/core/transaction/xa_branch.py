@@ -21,6 +21,11 @@ that is kept until a request forgets it, and a request for the other outcome rep
 The commit of an ordinary transaction may decide for partners (``enlist``): its record is then the
 decision, and can be asked for until all partners have carried it out (XTX-12).
 
+Also here:
+
+* A checked batch as JSON and back, so that a prepared branch survives a restart (I20).
+* A transaction whose outcome is a row in a database, which commits after this manager.
+
 Upholds: I20 (a promise is kept), I21 (one outcome: a decision is a record, and no record is an
 abort), I2, I3.
 """
@@ -116,11 +121,6 @@ from onceq.packet.own import joined, parted
 
 
 # ---- prepared codec ------------------------------------------------------------------------------
-#
-# A checked batch as JSON and back, so that a prepared branch survives a restart (I20).
-#
-# Nothing is checked or resolved a second time: the record holds what was promised. A queue that
-# was deleted meanwhile remains a destination; the commit finds it gone (Q-43).
 
 
 _KINDS: dict[str, Any] = {
@@ -136,7 +136,11 @@ _DEFAULTS = _values_of(PLAIN)
 
 
 def messages_of(p: CheckedBatch) -> Run:
-    """Return what must be kept of its messages: their own headers, if they have any, and bodies."""
+    """Return what must be kept of its messages: their own headers, if they have any, and bodies.
+
+    Nothing is checked or resolved a second time: the record holds what was promised. A queue that
+    was deleted meanwhile remains a destination; the commit finds it gone (Q-43).
+    """
     return joined(p.item.own, p.item.bodies)
 
 
@@ -553,28 +557,25 @@ def done(step: Step, item: DecisionDone) -> None:
 
 
 # ---- last agent ----------------------------------------------------------------------------------
-#
-# A transaction whose outcome is a row in a database, which commits after this manager.
-#
-# The database is the *last agent* (`partners/last_agent.py`): it keeps the decision, so it
-# needs no promise, and commits once. This manager promises before that: the open transaction
-# becomes a prepared branch like any other, in one record, under an identifier that says whose row
-# decides it. This manager does not decide identifiers of that form, so neither time nor a
-# recovery of decisions ends the branch: only the verbs commit and rollback do, from the
-# application, or from a recovery that has asked the database.
-#
-# While the application is connected it is at work, and its branch belongs to it alone
-# (`telling`).
-#
-# Where others take part in two phases, their branches follow this one: it is open while it is
-# prepared, and its commit is the decision for them, on record like any other. So the row decides
-# the branch, and the branch decides for the others.
-#
-# Upholds: I20 (what is promised is a branch like any other), I21; XTX-16.
 
 
 def promise(step: Step, item: Promise) -> None:
-    """Promise both outcomes of an open transaction, which a row decides."""
+    """Promise both outcomes of an open transaction, which a row decides.
+
+    The database is the *last agent* (``partners/last_agent.py``): it keeps the decision, so it
+    needs no promise, and commits once. This manager promises before that: the open transaction
+    becomes a prepared branch like any other, in one record, under an identifier that says whose row
+    decides it. This manager does not decide identifiers of that form, so neither time nor a
+    recovery of decisions ends the branch: only the verbs commit and rollback do, from the
+    application, or from a recovery that has asked the database.
+
+    While the application is connected it is at work, and its branch belongs to it alone
+    (``telling``).
+
+    Where others take part in two phases, their branches follow this one: it is open while it is
+    prepared, and its commit is the decision for them, on record like any other. So the row decides
+    the branch, and the branch decides for the others.
+    """
     admitted(step)
     if item.xid in step.units.branches or step.state.branches.get(item.xid) is not None:
         raise DuplicateBranch(f"there is a branch {item.xid} already")

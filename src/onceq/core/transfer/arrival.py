@@ -4,7 +4,12 @@
 ``core/transfer/arrival.py`` takes all others. Only a shortage of this whole computer leaves
 the state unchanged: it closes the session, and the sender comes again (EOD-29, Q-19).
 
-Upholds: I9, I24.
+Also here:
+
+* Detect repeated messages outside transactions (EOD-27).
+* Take in messages outside transactions: store or refuse each once, within the history (EOD-27).
+
+Upholds: I9, I24, I7, I4, I6.
 """
 
 from __future__ import annotations
@@ -67,13 +72,6 @@ from onceq.packet.acks import parse_final_ack, parse_order_ack
 from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, SETTLING, USER, ArrivedRun
 
 # ---- duplicates ----------------------------------------------------------------------------------
-#
-# Detect repeated messages outside transactions (EOD-27).
-#
-# A repetition also has the sent time of the first: the same identifier with another sent time is
-# another message, numbered by another life of its manager (`core/peers/lives.py`).
-#
-# Upholds: I7, I24 (bounded in number and time).
 
 
 UNKNOWN_TIME = 0
@@ -81,7 +79,11 @@ UNKNOWN_TIME = 0
 
 
 def new_places(step: Step, run: ArrivedRun, key: str) -> list[int]:
-    """Return the indexes of the messages of a run outside transactions that are new."""
+    """Return the indexes of the messages of a run outside transactions that are new.
+
+    A repetition also has the sent time of the first: the same identifier with another sent time is
+    another message, numbered by another life of its manager (``core/peers/lives.py``).
+    """
     # Backwards, so that the first index is kept for a number that occurs twice in the run.
     firsts = {number: i for i, number in reversed(list(enumerate(run.message_numbers)))}
     if run.source == NO_GUID:  # over HTTP a message may come without an identifier
@@ -97,10 +99,6 @@ def new_places(step: Step, run: ArrivedRun, key: str) -> list[int]:
 
 
 # ---- plain arrival -------------------------------------------------------------------------------
-#
-# Take in messages outside transactions: store or refuse each once, within the history (EOD-27).
-#
-# Upholds: I4, I6, I24.
 
 
 def plain(step: Step, peer: Peer, run: ArrivedRun) -> bool:

@@ -9,6 +9,12 @@ message that is too late here, or has made too many hops, ends here: the sender 
 non-transactional message gets a report, if it asked, and its dead letter stays here (Q-16). The
 sender of a transactional message keeps it until the order acknowledgment, and so notices the end of
 its lifetime itself; a final acknowledgment reports too many hops.
+
+Also here:
+
+* Forward messages that come over HTTP for a queue of another host: store, then pass on (HTTP-8).
+
+Upholds: I4 (by the last host's filter), I24 (one small entry a stream, in a bounded table).
 """
 
 from __future__ import annotations
@@ -141,22 +147,18 @@ def hopped(packets: Run) -> Run | None:
 
 
 # ---- http forward --------------------------------------------------------------------------------
-#
-# Forward messages that come over HTTP for a queue of another host: store, then pass on (HTTP-8).
-#
-# A border server does that between an inner and an outer network: a redirection maps an outer URL
-# to an inner queue, or the configuration passes everything on. Stream, numbers and identifiers
-# remain those of the sender, and the last host judges them; this host keeps no stream state. It
-# remembers one thing for a stream: where its receipts go, because only some of its messages say
-# it and any one may be the first that the last host sees.
-#
-# A sender that gets no receipt repeats itself. A message that still waits here is not kept twice.
-#
-# Upholds: I4 (by the last host's filter), I24 (one small entry a stream, in a bounded table).
 
 
 def pass_on(step: Step, session: int, run: ArrivedRun, *, room: bool) -> bool:
     """Keep a run for another host; False if it was declined, and is answered.
+
+    A border server does that between an inner and an outer network: a redirection maps an outer URL
+    to an inner queue, or the configuration passes everything on. Stream, numbers and identifiers
+    remain those of the sender, and the last host judges them; this host keeps no stream state. It
+    remembers one thing for a stream: where its receipts go, because only some of its messages say
+    it and any one may be the first that the last host sees.
+
+    A sender that gets no receipt repeats itself. A message that still waits here is not kept twice.
 
     Args:
         room: Whether this computer has room for more messages.

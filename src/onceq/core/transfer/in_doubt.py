@@ -30,7 +30,11 @@ a crash, within bounds. Managers without this extension are never asked, and old
 asked about a public queue. The table of endings says what each sender gets
 (``core/ending/table.py``).
 
-Upholds: I6, I11 (a dead letter changes its reason once, on record), I13, I24 (bounded tables).
+Also here:
+
+* Remove single messages from an outgoing queue for an operator.
+
+Upholds: I6, I11 (a dead letter changes its reason once, on record), I13, I24 (bounded tables), I12.
 """
 
 from __future__ import annotations
@@ -381,18 +385,15 @@ def _stays(build: ChangeBuilder, doubt: Doubt | None, index: int, counter: int) 
 
 
 # ---- remove outgoing -----------------------------------------------------------------------------
-#
-# Remove single messages from an outgoing queue for an operator.
-#
-# They end as those of a purge do (`core/ending/ending.py`): a message that never left is not
-# delivered, one that may have left is in doubt, and every report that was asked for is made. The
-# others stay; the next of the stream is linked to the one before the gap.
-#
-# Upholds: I11, I12, I13.
 
 
 def take_out(step: Step, item: Remove, outgoing: OutgoingQueue) -> None:
-    """End a range of what waits for another manager; answer how many messages that were."""
+    """End a range of what waits for another manager; answer how many messages that were.
+
+    They end as those of a purge do (``core/ending/ending.py``): a message that never left is not
+    delivered, one that may have left is in doubt, and every report that was asked for is made. The
+    others stay; the next of the stream is linked to the one before the gap.
+    """
     if item.transaction:
         raise TransactionUsage(
             f"{item.queue} is an outgoing queue: what is taken out of it is gone at once, in no "

@@ -4,7 +4,12 @@ A message is transmitted when its session has room, and again, from the head on,
 connection or a time-out, until an order acknowledgment covers it (EOD-9, EOD-16).
 ``core/transfer/transmit.py`` decides what goes into the packets of one session.
 
-Upholds: I10 (release only on truth), I26 (liveness).
+Also here:
+
+* Refusals that come after their message was released, and refusals that come again.
+* The state of an outgoing queue as MSMQ names it, and what a queue in it may do.
+
+Upholds: I10 (release only on truth), I26 (liveness), I11, I13, I24 (bounded memories).
 """
 
 from __future__ import annotations
@@ -37,22 +42,6 @@ from onceq.model.resultcodes import REFUSALS, ConnectionStatus, MessageClass, cl
 from onceq.packet.acks import FinalAck, OrderAck
 
 # ---- late refusals -------------------------------------------------------------------------------
-#
-# Refusals that come after their message was released, and refusals that come again.
-#
-# A receiver reports a refusal before the acknowledgment that covers it
-# (`core/transfer/transmit.py`). Where the two take different ways, where an operator holds
-# answers back, and where the receiver is not onceq, the refusal may come later. Its sender has
-# released the message by then, unless it waits for a report of the end: there is nothing left to
-# keep, and the application has asked for nothing. So the outgoing queue counts the refusal
-# durably, with the identifier of the message, and the log reports it (finding U1).
-#
-# A released message looks like an ended one: both are gone. So the record that a refusal makes
-# also remembers that it was taken (`State.refused`). A new session after a loss brings it once
-# more, and then it has no effect. The table is separate: neither many refusals nor many messages
-# outside transactions push the other out (finding R2).
-#
-# Upholds: I11, I13, I24 (bounded memories).
 
 
 LATE_REFUSALS: Final = (
@@ -61,7 +50,20 @@ LATE_REFUSALS: Final = (
 
 
 def taken_before(step: Step, ack: FinalAck) -> bool:
-    """Return whether a final acknowledgment is a refusal that was taken before."""
+    """Return whether a final acknowledgment is a refusal that was taken before.
+
+    A receiver reports a refusal before the acknowledgment that covers it
+    (``core/transfer/transmit.py``). Where the two take different ways, where an operator holds
+    answers back, and where the receiver is not onceq, the refusal may come later. Its sender has
+    released the message by then, unless it waits for a report of the end: there is nothing left to
+    keep, and the application has asked for nothing. So the outgoing queue counts the refusal
+    durably, with the identifier of the message, and the log reports it (finding U1).
+
+    A released message looks like an ended one: both are gone. So the record that a refusal makes
+    also remembers that it was taken (``State.refused``). A new session after a loss brings it once
+    more, and then it has no effect. The table is separate: neither many refusals nor many messages
+    outside transactions push the other out (finding R2).
+    """
     return ack.message_class in REFUSALS and (ack.stream, ack.number) in step.state.refused
 
 
@@ -113,24 +115,6 @@ def _outgoing(step: Step, stream: int) -> OutgoingQueue | None:
 
 
 # ---- outgoing states -----------------------------------------------------------------------------
-#
-# The state of an outgoing queue as MSMQ names it, and what a queue in it may do.
-#
-# MSMQ has one word for what is several things here: what operators have said, what the directory
-# knows, and how far the link is (`core/state/positions.py`). The word is derived in one
-# place, by precedence: what always keeps a queue from moving comes first.
-#
-# ==================  ==========================================================================
-# `LOCKED`          this manager is hardened, and the destination not reached over HTTP (Q-7)
-# `ONHOLD`          an operator has paused the queue `DISCONNECTING`,  as the link is,
-# whatever follows: a session that an operator has had closed `CONNECTED`       goes on until it
-# is `NEED VALIDATION` a public name of which nobody says yet where it leads (DL-14)
-# `DISCONNECTED`    an operator has disconnected this manager; or the next attempt is put off
-# `WAITING`         a session was asked for `INACTIVE`        nothing has to be sent, so no
-# link is made ==================
-# ==========================================================================
-#
-# Upholds: I26.
 
 
 LOCAL_CONNECTION = "LOCAL CONNECTION"
@@ -158,7 +142,23 @@ OF_LINK: Final[Mapping[Link, str]] = {
 
 
 def state_of(step: Step, outgoing: OutgoingQueue) -> str:
-    """The state of an outgoing queue, in the words of Q-40."""
+    """The state of an outgoing queue, in the words of Q-40.
+
+    MSMQ has one word for what is several things here: what operators have said, what the directory
+    knows, and how far the link is (``core/state/positions.py``). The word is derived in one place,
+    by precedence: what always keeps a queue from moving comes first.
+
+    ==================  ==========================================================================
+    ``LOCKED``          this manager is hardened, and the destination not reached over HTTP (Q-7)
+    ``ONHOLD``          an operator has paused the queue
+    ``DISCONNECTING``,  as the link is, whatever follows: a session that an operator has had closed
+    ``CONNECTED``       goes on until it is
+    ``NEED VALIDATION`` a public name of which nobody says yet where it leads (DL-14)
+    ``DISCONNECTED``    an operator has disconnected this manager; or the next attempt is put off
+    ``WAITING``         a session was asked for
+    ``INACTIVE``        nothing has to be sent, so no link is made
+    ==================  ==========================================================================
+    """
     if locked(step, outgoing):
         return "LOCKED"
     if outgoing.paused_s:

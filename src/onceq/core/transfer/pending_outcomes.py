@@ -11,7 +11,11 @@ turns, the other one continues), it settles the doubt as any other (``core/trans
 
 Managers without the extension are not asked; what they have acknowledged waits for its time.
 
-Upholds: I11 (an end, also where a restore has undone it), I13, I24 (bounded answers), I26.
+Also here:
+
+* What a receiver answers to the question what became of messages (CNF-22).
+
+Upholds: I11 (an end, also where a restore has undone it), I13, I24 (bounded answers), I26, I4, I6.
 """
 
 from __future__ import annotations
@@ -55,16 +59,6 @@ from onceq.packet.acks import (
 from onceq.packet.address import ON_DESTINATION, Address
 
 # ---- inquiry answers -----------------------------------------------------------------------------
-#
-# What a receiver answers to the question what became of messages (CNF-22).
-#
-# It first notes durably what will never come, as if the next message had come; then it reports
-# what came. What was never accepted in a stream that the receiver has left continues in at most
-# one other stream of the sender: the first that claims it, by announcing itself together with the
-# question (`core/transfer/abandoned_streams.py`). To any other sender the answer is *not known*
-# from then on.
-#
-# Upholds: I4, I6, I11 (an answer stays true), I24 (bounded tables).
 
 
 NO_QUEUE: Final = Address(ON_DESTINATION, number=0)
@@ -75,6 +69,12 @@ NOBODY_KNOWS: Final = 0xFFFF_FFFF
 
 def answer(step: Step, peer: Peer, asked: Inquiry) -> None:
     """Note what will never come, then report what came.
+
+    It first notes durably what will never come, as if the next message had come; then it reports
+    what came. What was never accepted in a stream that the receiver has left continues in at most
+    one other stream of the sender: the first that claims it, by announcing itself together with the
+    question (``core/transfer/abandoned_streams.py``). To any other sender the answer is *not known*
+    from then on.
 
     An older manager names any public queue by the number 0, which is no queue's: it gets no answer.
     """

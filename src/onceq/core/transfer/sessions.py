@@ -5,7 +5,12 @@ open, closed, or acknowledging. A session acknowledgment ends the wait of messag
 transactional (express ones when received, recoverable ones when durable there); it never releases a
 transactional message (EOD-49).
 
-Upholds: I10, I25 (two managers with one identity are noticed), I26.
+Also here:
+
+* End an attempt: a session was lost or never made, and its outgoing queues react.
+
+Upholds: I10, I25 (two managers with one identity are noticed), I26, I24 (no step is longer the more
+there is).
 """
 
 from __future__ import annotations
@@ -47,15 +52,6 @@ from onceq.core.transfer.pending_outcomes import ask
 from onceq.model.resultcodes import ConnectionStatus, MessageClass
 
 # ---- attempts ------------------------------------------------------------------------------------
-#
-# End an attempt: a session was lost or never made, and its outgoing queues react.
-#
-# Messages that were to be tried once have been tried, and end (CNF-4); some may have arrived.
-# They may be very many, so a step ends a bounded number of them, and nothing leaves until the
-# last one has ended: it would be tried twice. What is sent meanwhile belongs to the next attempt.
-# After a crash in between, the rest is tried once more, as after a crash before the attempt.
-#
-# Upholds: I24 (no step is longer the more there is), I26 (everything else is tried again).
 
 
 def over(
@@ -66,7 +62,13 @@ def over(
     idle: bool = False,
     status: ConnectionStatus = ConnectionStatus.UNKNOWN_FAILURE,
 ) -> None:
-    """Record why there is no session, and try again later (Q-9)."""
+    """Record why there is no session, and try again later (Q-9).
+
+    Messages that were to be tried once have been tried, and end (CNF-4); some may have arrived.
+    They may be very many, so a step ends a bounded number of them, and nothing leaves until the
+    last one has ended: it would be tried twice. What is sent meanwhile belongs to the next attempt.
+    After a crash in between, the rest is tried once more, as after a crash before the attempt.
+    """
     if lost(step, outgoing, reason, idle=idle, status=status):
         step.begin(_tried(step, outgoing))
     else:

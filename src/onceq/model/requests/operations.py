@@ -1,4 +1,11 @@
-"""Requests of operators: views, outgoing queues, other managers, backups."""
+"""Requests of operators: views, outgoing queues, other managers, backups.
+
+Also here:
+
+* Requests about jobs: start one, and cancel one.
+* Requests about rights: give them, take them away, and ask why somebody may do something.
+* Requests about tokens: make one, and take one back.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +56,6 @@ from onceq.model.views.managers import (
     TokenMade,
 )
 from onceq.model.views.queues import StreamReset
-
-# ---- operations ----------------------------------------------------------------------------------
-
-
-# ---- operations ----------------------------------------------------------------------------------
 
 
 class Look(Request):
@@ -243,8 +245,6 @@ def _check_reason(reason: str) -> None:
 
 
 # ---- jobs ----------------------------------------------------------------------------------------
-#
-# Requests about jobs: start one, and cancel one.
 
 
 _ACTIONS: Final = tuple(one.value for one in JobAction)
@@ -324,11 +324,6 @@ class CancelJob(Request):
     needs = Needs.STATE
     answer = JobView
     number: int
-
-
-# ---- rights --------------------------------------------------------------------------------------
-#
-# Requests about rights: give them, take them away, and ask why somebody may do something.
 
 
 # ---- rights --------------------------------------------------------------------------------------
@@ -413,8 +408,6 @@ class ExplainRight(_ExplainRight):
 
 
 # ---- tokens --------------------------------------------------------------------------------------
-#
-# Requests about tokens: make one, and take one back.
 
 
 class _CreateToken(Request, kw_only=True):

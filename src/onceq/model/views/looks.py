@@ -1,6 +1,10 @@
 """What may be looked at, and the views of work in progress: jobs, branches, decisions, groups.
 
 Times are seconds since 1970 UTC.
+
+Also here:
+
+* Which view answers which look: one table for the core, the connections and the client library.
 """
 
 from __future__ import annotations
@@ -225,8 +229,6 @@ class JobView(View, frozen=True):
 
 
 # ---- looks ---------------------------------------------------------------------------------------
-#
-# Which view answers which look: one table for the core, the connections and the client library.
 #
 # A `Look` is the word that crosses a connection, with the type of its answer. The core's table
 # of looks, the decoding of answers and the client's methods take theirs from here, so that all

@@ -10,6 +10,10 @@ the console and the reference take columns from here (``columns``), and the core
 fields from objects that have them under the same name (``copy_by_name``). So a new column is a new
 field of its view, and nothing else.
 
+Also here:
+
+* What a queue manager counts: for metrics, by whatever system they are read.
+
 Upholds: what is shown is plain: numbers, texts, truth values, and tuples and maps of these.
 """
 
@@ -195,8 +199,6 @@ def plain(value: object) -> object:
 
 
 # ---- metrics -------------------------------------------------------------------------------------
-#
-# What a queue manager counts: for metrics, by whatever system they are read.
 #
 # Counters begin at 0 with each start of the process, but for what destinations have refused,
 # which is durable; everything else is the present state. Ages are seconds from now, 0 where there

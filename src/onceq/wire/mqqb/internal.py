@@ -2,6 +2,14 @@
 
 Layouts: MS-MQQB 2.2.1 to 2.2.3, and MS-MQMQ 2.2.20.4. Parsing refuses everything that is not
 exactly one of them.
+
+Also here:
+
+* Counts of a session on the wire: modulo 65536 (U11), and both sides compare them.
+* Events that a session reports to the queue manager: opened, messages, acknowledged, closed.
+* Cut a byte stream into packets, no matter how the network has split it.
+
+Upholds: I24.
 """
 
 from __future__ import annotations
@@ -19,9 +27,6 @@ from onceq.model.run import LENGTH_TYPE, Buffer
 from onceq.packet import address as at
 from onceq.packet.arrived import ArrivedRun
 from onceq.packet.headers import headers
-
-# ---- internal ------------------------------------------------------------------------------------
-
 
 # ---- internal ------------------------------------------------------------------------------------
 
@@ -286,8 +291,6 @@ def parse(packet: Buffer) -> Establish | Parameters | SessionHeader:
 
 
 # ---- counts --------------------------------------------------------------------------------------
-#
-# Counts of a session on the wire: modulo 65536 (U11), and both sides compare them.
 
 
 COUNTER: Final = 0x10000
@@ -333,8 +336,6 @@ def agree(header: SessionHeader, received: tuple[int, int], carrying: tuple[int,
 
 
 # ---- events --------------------------------------------------------------------------------------
-#
-# Events that a session reports to the queue manager: opened, messages, acknowledged, closed.
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,18 +387,6 @@ Event = Opened | Arrived | Acked | Closed
 
 
 # ---- cutter --------------------------------------------------------------------------------------
-#
-# Cut a byte stream into packets, no matter how the network has split it.
-#
-# A packet gives its size in its first 12 bytes, and neighbouring user packets stay together: the
-# result is one buffer and a table of lengths. Whole packets are views of what was read. Only the
-# beginning of a packet whose rest has not come is copied: a short one together with the next
-# read, a long one into its own buffer, so that no byte of it is moved again with each read.
-#
-# At most one packet of the largest legal size is kept waiting, and an illegal size is refused
-# before anything is kept.
-#
-# Upholds: I24.
 
 
 PACKET_BYTES_MIN: Final = 20
@@ -412,7 +401,16 @@ _BEGINNING: Final = (b"\x10", at.SIGNATURE)
 
 
 class UserPackets(Record, frozen=True):
-    """Neighbouring user packets; ``carried`` came with the last of them, if it is given."""
+    """Neighbouring user packets; ``carried`` came with the last of them, if it is given.
+
+    A packet gives its size in its first 12 bytes, and neighbouring user packets stay together: the
+    result is one buffer and a table of lengths. Whole packets are views of what was read. Only the
+    beginning of a packet whose rest has not come is copied: a short one together with the next
+    read, a long one into its own buffer, so that no byte of it is moved again with each read.
+
+    At most one packet of the largest legal size is kept waiting, and an illegal size is refused
+    before anything is kept.
+    """
 
     data: memoryview
     lengths: array[int]

@@ -4,7 +4,12 @@ Lost is what SRMP has no place for: the number of the transaction, the request f
 acknowledgments of arrival (a refusal is the answer 400 there), the lists of several destinations,
 and all but the first of several administration or response queues.
 
-Upholds: I9 as far as bytes go (streams, numbers and identifiers are where they were given).
+Also here:
+
+* The entity of an SRMP request: an envelope alone, or an envelope, a body and maybe an extension.
+* Mapping files of MSMQ (MC-MQSRM 3.1.1.1.10): their content, and their faults.
+
+Upholds: I9 as far as bytes go (streams, numbers and identifiers are where they were given), I24.
 """
 
 from __future__ import annotations
@@ -49,9 +54,6 @@ from onceq.wire.srmp.envelope import (
     StreamReceipt,
     parse,
 )
-
-# ---- convert -------------------------------------------------------------------------------------
-
 
 # ---- convert -------------------------------------------------------------------------------------
 
@@ -383,13 +385,6 @@ def _response(text: str) -> Address:
 
 
 # ---- mime ----------------------------------------------------------------------------------------
-#
-# The entity of an SRMP request: an envelope alone, or an envelope, a body and maybe an extension.
-#
-# Written without a line end before the delimiters, as Windows does (MC-MQSRM 4.1); read by the
-# declared lengths, or by the delimiter where there are none, with and without that line end.
-#
-# Upholds: I24.
 
 
 BOUNDARY: Final = "MSMQ - SOAP boundary, 26500"
@@ -405,6 +400,9 @@ def write(
     envelope: bytes, body: bytes | None, sender: str, extension: bytes = b""
 ) -> tuple[str, bytes]:
     """Return content type and entity.
+
+    Written without a line end before the delimiters, as Windows does (MC-MQSRM 4.1); read by the
+    declared lengths, or by the delimiter where there are none, with and without that line end.
 
     Args:
         body: None: there is only the envelope.
@@ -485,25 +483,6 @@ def _part(entity: bytes, at: int, delimiter: bytes) -> tuple[bytes, bytes, int]:
 
 
 # ---- mapping -------------------------------------------------------------------------------------
-#
-# Mapping files of MSMQ (MC-MQSRM 3.1.1.1.10): their content, and their faults.
-#
-# Four forms, told apart by their root element:
-#
-# * `<redirections>`: where messages for an outer URL go, as `<redirection>` with `<from>`
-#   and `<to>`;
-# * `<mapping host="...">`, its form in Windows XP: `<queue>` with `<alias>` (outer) and
-#   `<name>` (inner);
-# * `<StreamReceiptSetup>`: what streams announce for their receipts, as `<setup>` with
-#   `<LogicalAddress>` and `<StreamReceiptURL>`;
-# * `<outboundRedirections>`: to which host connections for a destination go, as
-#   `<redirection>` with `<from>` and `<to>`, and `<exception>` for destinations that are
-#   left alone. Microsoft has published what such files mean, not their element names; these are
-#   ours.
-#
-# An unknown element is reported, not skipped: a mapping that silently does nothing costs days.
-#
-# Upholds: I24 (the limits of `xml.py` hold for these files, too).
 
 
 INBOUND: Final = "inbound redirections"
@@ -516,7 +495,23 @@ _PATTERN = re.compile(r"(?i)https?://[^\s/*]*(\*|/\S*)")
 
 @dataclass(frozen=True, slots=True)
 class MappingFile:
-    """The content of one file: its form, and its entries."""
+    """The content of one file: its form, and its entries.
+
+    Four forms, told apart by their root element:
+
+    * ``<redirections>``: where messages for an outer URL go, as ``<redirection>`` with ``<from>``
+      and ``<to>``;
+    * ``<mapping host="...">``, its form in Windows XP: ``<queue>`` with ``<alias>`` (outer) and
+      ``<name>`` (inner);
+    * ``<StreamReceiptSetup>``: what streams announce for their receipts, as ``<setup>`` with
+      ``<LogicalAddress>`` and ``<StreamReceiptURL>``;
+    * ``<outboundRedirections>``: to which host connections for a destination go, as
+      ``<redirection>`` with ``<from>`` and ``<to>``, and ``<exception>`` for destinations that are
+      left alone. Microsoft has published what such files mean, not their element names; these are
+      ours.
+
+    An unknown element is reported, not skipped: a mapping that silently does nothing costs days.
+    """
 
     form: str
     mappings: Mappings
