@@ -300,4 +300,4 @@ def test_nobody_else_asks_about_sharing() -> None:
         for path in root.rglob("*.py")
         if "check_sharing(" in path.read_text()
     }
-    assert asking == {"receive/entrance.py", "receive/handles.py"}
+    assert asking == {"receive/entrance.py"}
