@@ -37,8 +37,7 @@ from onceq.model.settings import Settings
 from onceq.packet.arrived import ArrivedRun
 from onceq.tls import folder
 from onceq.tls.contexts import client_context, server_context
-from onceq.wire.mqqb.cutter import Cutter, InternalPacket
-from onceq.wire.mqqb.internal import Establish, parse
+from onceq.wire.mqqb.internal import Cutter, Establish, InternalPacket, parse
 from onceq.wire.mqqb.session import Arrived, Closed, Event, Opened, Session
 
 TICK_S = 0.02

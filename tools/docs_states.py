@@ -15,18 +15,17 @@ from itertools import pairwise
 from typing import Final
 
 import docs_rules
-from onceq.core.state import transition_tables
+from onceq.core.state import positions
 from onceq.core.state.position_block import AVAILABLE, REMOVED
+from onceq.core.state.positions import LINKS, Link, LinkEvent
 from onceq.core.state.records import Op
-from onceq.core.state.transition_tables import LINKS, Link, LinkEvent
 from onceq.core.transaction.unit_of_work import OVER, PHASES, Verb
 from onceq.core.transfer import ordered_arrival
 from onceq.core.transfer.ordered_arrival import StreamState
 from onceq.core.transfer.outgoing_queue import OF_LINK
 from onceq.model.branches import Phase
 from onceq.wire.mqqb import session as session_states
-from onceq.wire.mqqb.cutter import UserPackets
-from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader
+from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader, UserPackets
 
 HEAD: Final = (
     "graph [rankdir=LR, bgcolor=white, nodesep=0.45, ranksep=0.75, pad=0.2]",
@@ -148,10 +147,10 @@ def members(kind: type) -> dict[str, str]:
 
 def position() -> Machine:
     """The states of a position."""
-    name, said = transition_tables.NAMES, members(Op)
+    name, said = positions.NAMES, members(Op)
     edges = [Edge(BEGIN, "put, or moved here", name[AVAILABLE])]
     rows = []
-    for number, transition in transition_tables.TRANSITIONS.items():
+    for number, transition in positions.TRANSITIONS.items():
         op = Op(number)
         edges += [Edge(name[a], op.name, name[b]) for a, b in transition.moves]
         leads = "; ".join(f"{name[a]} to {name[b]}" for a, b in transition.moves)
@@ -164,7 +163,7 @@ def position() -> Machine:
     return Machine(
         "position",
         "A message in a queue",
-        "core/state/transition_tables.py",
+        "core/state/positions.py",
         "A position is the place of one message in one queue. A record names an operation and a "
         "range of positions; the table says what the operation does to each. All states are "
         "durable, but what was locked by a transaction that is not prepared is given back at a "
@@ -264,7 +263,7 @@ def link() -> Machine:
     return Machine(
         "link",
         "An outgoing queue and its link",
-        "core/state/transition_tables.py",
+        "core/state/positions.py",
         "An outgoing queue outlives every session. What it knows of one is in five states. None "
         "of them is durable: after a start there is no link, and one is made if messages wait.",
         "The link of an outgoing queue: none, connecting, connected, closing, and put off until "

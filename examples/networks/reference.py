@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from onceq.core.inputs import inputs
+from onceq.core import inputs
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.queue_tables import DEAD_XACT
-from onceq.core.step.early_runs import EarlyRuns, Key
+from onceq.core.step.connections import EarlyRuns, Key
 from onceq.model import requests
 from onceq.model.identity import guid_bytes
 from onceq.model.marks import NEVER_S, SECOND_US

@@ -27,7 +27,7 @@ import numpy as np
 
 from onceq.core.state.queues import TRANSACTIONAL_LANE, lookup_id
 from onceq.history.events import SUMMED
-from onceq.model.classes import MessageClass, class_name
+from onceq.model.resultcodes import MessageClass, class_name
 from proof.bench.history_files import BEGUN_US, FILE_ROWS, RECORD_ROWS, Ints, Manager, Value
 
 STRIP: Final = 500

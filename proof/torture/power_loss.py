@@ -30,9 +30,9 @@ from random import Random
 
 from onceq.errors import OnceqError, StorageFailure
 from onceq.model.log import frame_size
-from onceq.store.check import check
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
+from onceq.store.recovery import check
 from proof.torture import torn
 
 SHUTDOWN = 0x8004587D

@@ -28,7 +28,7 @@ from typing import Final, Protocol
 
 from onceq.errors import ConfigurationError
 from onceq.model.limits import METRICS_EVERY_S
-from onceq.model.views.metrics import Durations, MetricsView, OutgoingMetrics, QueueMetrics
+from onceq.model.views.view import Durations, MetricsView, OutgoingMetrics, QueueMetrics
 
 # ---- exposition ----------------------------------------------------------------------------------
 

@@ -53,7 +53,6 @@ from onceq.model.views.managers import (
     TransactionView,
     UndoneView,
 )
-from onceq.model.views.metrics import Durations, MetricsView, OutgoingMetrics, QueueMetrics
 from onceq.model.views.queues import (
     ConnectionView,
     ConsumerView,
@@ -67,8 +66,8 @@ from onceq.model.views.queues import (
     StreamReset,
     StreamView,
 )
-from onceq.model.views.view import View
-from onceq.packet.batch import Batch
+from onceq.model.views.view import Durations, MetricsView, OutgoingMetrics, QueueMetrics, View
+from onceq.packet.arrived import Batch
 
 __all__ = [
     "Acknowledge",

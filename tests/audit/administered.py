@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from onceq.core.inputs.inputs import Witnessed
+from onceq.core.inputs import Witnessed
 from onceq.errors import AccessDenied
 from onceq.model.marks import marked
 from tests.conformance.world import Node

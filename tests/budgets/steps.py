@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from onceq.core.inputs.inputs import Tick
+from onceq.core.inputs import Tick
 from onceq.model import requests
 from tests.unit.core.alone import WAITS, Core
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from onceq.core.state.client_memory import Read
-from onceq.core.state.peer_bindings import Binding
-from onceq.core.state.peer_table import Progress
+from onceq.core.state.peer_table import Binding, Progress
 from onceq.model import requests
 from onceq.model.limits import VIEWS_AT_ONCE
 from onceq.model.message import Properties

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from onceq.core.inputs.inputs import OwnerCame
+from onceq.core.inputs import OwnerCame
 from onceq.errors import InsufficientResources
 from onceq.model import requests
 from onceq.model.limits import ALIKE_PATTERNS_MAX
@@ -17,7 +17,7 @@ from onceq.model.policy import Door, Policy
 from onceq.model.rights import OWNS, Actor, ActorKind, Right, grant_of, grant_of_row
 from tests.budgets.steps import calls, longest
 from tests.unit.core.alone import Core
-from tests.unit.core.rights.somebody import create, grant
+from tests.unit.core.somebody import create, grant
 
 FEW, MANY = 10, 10_000
 TENANT = Actor(ActorKind.ACCOUNT, "tenant5")

@@ -18,7 +18,7 @@ from onceq.model.results import Opened, Outcome, Sent
 from onceq.model.run import Run
 from onceq.model.views.looks import GroupResult
 from onceq.model.views.view import Page
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.packet.own import own_headers
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 
 from onceq.errors import ReceiveTimeout
 from onceq.model import requests
-from onceq.model.classes import MessageClass as C
+from onceq.model.resultcodes import MessageClass as C
 from onceq.testing.links import Passing, faithful
 from tests.conformance.world import Node, World
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core.step.early_runs import EarlyRuns
+from onceq.core.step.connections import EarlyRuns
 from onceq.packet.acks import OrderAck, order_ack, parse_order_ack
 from onceq.packet.arrived import USER
 from onceq.testing.links import Passing, faithful

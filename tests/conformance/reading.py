@@ -10,7 +10,7 @@ from onceq.client.session import Session
 from onceq.errors import OnceqError
 from onceq.model import requests
 from onceq.model.requests import Request, Seek
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.service.api import admit
 from tests.conformance.applications import Applications
 

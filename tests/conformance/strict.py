@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onceq.core.decision import Decision
-from onceq.core.inputs.inputs import Input, SessionOpened
+from onceq.core.inputs import Input, SessionOpened
 from onceq.core.manager import Manager
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.model.identification import Identification, Proof

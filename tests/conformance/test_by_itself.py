@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core.inputs.inputs import OwnerCame
+from onceq.core.inputs import OwnerCame
 from onceq.core.management.copies import OF_ANOTHER, TABLE
 from onceq.core.state.state import State
 from onceq.core.step.step import Timer

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from onceq.errors import ReceiveTimeout
-from onceq.model.classes import MessageClass as C
 from onceq.model.message import Acknowledge, Journal
+from onceq.model.resultcodes import MessageClass as C
 from tests.conformance.clocks import START_S
 from tests.conformance.world import Node, World, Worlds
 

@@ -15,10 +15,10 @@ from onceq.core.peers.duplicate_identity import AHEAD, MORE
 from onceq.core.state.snapshot import restore, snapshot
 from onceq.core.state.state import State
 from onceq.model import requests
-from onceq.model.classes import TOLD_ALREADY
-from onceq.model.classes import MessageClass as C
 from onceq.model.limits import ENDS_ASKED_S
 from onceq.model.message import Acknowledge, Delivery, Journal
+from onceq.model.resultcodes import TOLD_ALREADY
+from onceq.model.resultcodes import MessageClass as C
 from onceq.testing.links import faithful
 from proof.sim.base.comparing import differences
 from proof.sim.faults import lies

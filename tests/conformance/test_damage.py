@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onceq.model import requests
-from onceq.store.check import check
+from onceq.store.recovery import check
 from onceq.testing.links import faithful
 from tests.conformance.world import Node, World
 

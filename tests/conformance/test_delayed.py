@@ -10,11 +10,11 @@ import pytest
 from onceq.errors import IllegalPropertyValue, ReceiveTimeout, UnsupportedOperation
 from onceq.model import requests
 from onceq.model.branches import Xid
-from onceq.model.classes import MessageClass as C
 from onceq.model.limits import DELAY_LOOK_S, DELAY_S_MAX, SUBQUEUES_MAX
 from onceq.model.marks import SECOND_US
 from onceq.model.message import Acknowledge, Journal
 from onceq.model.requests import Look
+from onceq.model.resultcodes import MessageClass as C
 from onceq.model.shares import Thing
 from tests.conformance.clocks import START_S
 from tests.conformance.world import Node, World, Worlds, fast, item, routed

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from onceq.model import requests
-from onceq.model.classes import MessageClass as C
 from onceq.model.limits import ACKS_DEFERRED_S, ENDS_ASKED_S
 from onceq.model.message import Acknowledge, Journal
+from onceq.model.resultcodes import MessageClass as C
 from tests.conformance.copies import dead, image, put_back
 from tests.conformance.world import Node, World, Worlds
 

@@ -8,8 +8,7 @@ from onceq.core.state.setups import StorePutBack
 from onceq.core.step.connections import Clash
 from onceq.model import requests
 from onceq.packet.acks import Inquiry, parse_settling
-from onceq.packet.arrived import ORDER_ACK, SETTLING
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import ORDER_ACK, SETTLING, Batch
 from onceq.testing.links import Passing, faithful
 from tests.conformance.copies import image, put_back
 from tests.conformance.policies import no_order_acks, only, without

@@ -24,7 +24,7 @@ from onceq.model.identity import TransactionId
 from onceq.model.requests import Request
 from onceq.model.results import Outcome, Sent
 from onceq.model.shares import Thing
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from tests.conformance.applications import item
 from tests.conformance.world import Node, World
 from tests.few import few

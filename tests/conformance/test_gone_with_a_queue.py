@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core.inputs.inputs import JobBatch, JobDeed, OwnerCame
+from onceq.core.inputs import JobBatch, JobDeed, OwnerCame
 from onceq.directory import MemoryDirectory
 from onceq.errors import AccessDenied, QueueDeleted, QueueNotFound
 from onceq.model import requests

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from onceq.errors import ReceiveTimeout
-from onceq.model.classes import MessageClass
 from onceq.model.limits import DUPLICATE_AGE_S_MAX
 from onceq.model.message import Delivery, Journal
+from onceq.model.resultcodes import MessageClass
 from onceq.packet.acks import ORDER_QUEUE_NUMBER, parse_order_ack
 from onceq.testing import points
 from onceq.testing.links import Passing, faithful

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.message import Journal
+from onceq.model.resultcodes import MessageClass
 from onceq.packet.acks import parse_order_ack
 from onceq.testing.links import Passing, faithful
 from tests.conformance.policies import drop, messages_twice, no_order_acks, up_to

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from onceq.core.inputs import inputs
+from onceq.core import inputs
 from onceq.errors import (
     IllegalFormatName,
     InsufficientResources,
@@ -23,9 +23,9 @@ from onceq.errors import (
 )
 from onceq.model import requests
 from onceq.model.branches import Xid
-from onceq.model.classes import MessageClass as C
 from onceq.model.identity import MessageId, guid_text
 from onceq.model.message import Acknowledge, Journal
+from onceq.model.resultcodes import MessageClass as C
 from tests.conformance.reading import code_of
 from tests.conformance.world import Node, World, Worlds, fast, item
 

@@ -8,8 +8,8 @@ import pytest
 
 from onceq.errors import IllegalPropertyValue, ReceiveTimeout
 from onceq.model import requests
-from onceq.model.classes import MessageClass as C
 from onceq.model.message import Acknowledge, Delivery, Journal
+from onceq.model.resultcodes import MessageClass as C
 from tests.conformance.policies import no_final_acks, no_order_acks
 from tests.conformance.world import Node, World, Worlds, fast
 

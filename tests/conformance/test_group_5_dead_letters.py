@@ -21,10 +21,10 @@ from onceq.errors import (
     WrongQueueKind,
 )
 from onceq.model import requests
-from onceq.model.classes import SECOND_LETTER
-from onceq.model.classes import MessageClass as C
 from onceq.model.identity import guid_text
 from onceq.model.message import Acknowledge, Delivery, Journal
+from onceq.model.resultcodes import SECOND_LETTER
+from onceq.model.resultcodes import MessageClass as C
 from onceq.model.settings import KEEP_ALWAYS
 from tests.conformance.policies import no_order_acks
 from tests.conformance.world import Node, World, Worlds, fast

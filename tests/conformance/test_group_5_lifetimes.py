@@ -9,9 +9,9 @@ import pytest
 
 from onceq.errors import ReceiveTimeout
 from onceq.model import requests
-from onceq.model.classes import MessageClass as C
 from onceq.model.identity import guid_text
 from onceq.model.message import Acknowledge, Journal
+from onceq.model.resultcodes import MessageClass as C
 from onceq.testing.links import faithful
 from tests.conformance.policies import no_final_acks, no_messages, no_order_acks
 from tests.conformance.world import Node, World, Worlds, fast, item

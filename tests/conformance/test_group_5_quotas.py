@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core.send import checks
+from onceq.core import send as checks
 from onceq.errors import InsufficientResources, SendFailed
 from tests.conformance.world import World, Worlds, fast
 

@@ -8,7 +8,7 @@ import pytest
 
 from onceq.core.state.branch_table import Group, Groups
 from onceq.core.state.setups import GroupCommitted
-from onceq.core.transaction import groups
+from onceq.core.transaction import second_phase
 from onceq.errors import (
     CommittedByHand,
     GroupDiffers,
@@ -379,7 +379,7 @@ def test_applications_are_remembered_up_to_a_number(
     worlds: Worlds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few(monkeypatch, Thing.GROUPS, 2)
-    monkeypatch.setattr(groups, "GROUP_AGE_S", 10_000)
+    monkeypatch.setattr(second_phase, "GROUP_AGE_S", 10_000)
     world = worlds("A")
     a = world["A"]
     prefix = group_prefix(a.identity.guid, b"\0" * 6)

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from onceq.core.step import early_runs
+from onceq.core.step import connections
 from onceq.core.transfer.outgoing_queue import PROBE_MESSAGES
 from onceq.model.limits import EARLY_RUN_BYTES
 from onceq.model.requests import DeleteQueue, PurgeQueue
@@ -341,7 +341,7 @@ def test_what_was_kept_dies_with_its_session(world: World) -> None:
     kept(world)
     world.cut("A", "B")
     world.run(1)
-    nothing_kept(world, early_runs.SESSION_CLOSED)
+    nothing_kept(world, connections.SESSION_CLOSED)
     world.link("A", "B").policy = faithful
     world.mend("A", "B")
     world.run(20)
@@ -353,7 +353,7 @@ def test_what_was_kept_dies_with_its_session(world: World) -> None:
 def test_what_was_kept_dies_with_its_queue(world: World) -> None:
     kept(world)
     world["B"].ask(DeleteQueue(LOCAL))
-    nothing_kept(world, early_runs.QUEUE_DELETED)
+    nothing_kept(world, connections.QUEUE_DELETED)
     world["B"].create("q")
     world.link("A", "B").policy = lambda p: [] if p.kind == USER and p.number > 3 else faithful(p)
     world.run(40)
@@ -371,7 +371,7 @@ def test_what_was_kept_dies_with_its_stream(world: World) -> None:
     world["A"].once(Q, b"new")
     world.run(2)
     assert world["B"].bodies(LOCAL) == [b"1", b"2", b"new"]
-    nothing_kept(world, early_runs.STREAM_LEFT)
+    nothing_kept(world, connections.STREAM_LEFT)
 
 
 @inside
@@ -379,13 +379,13 @@ def test_no_more_is_kept_than_there_is_room_for(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room = 3 * EARLY_RUN_BYTES
-    monkeypatch.setattr(early_runs, "EARLY_SESSION_BYTES_MAX", room)
+    monkeypatch.setattr(connections, "EARLY_SESSION_BYTES_MAX", room)
     world.link("A", "B").policy = losing(2, times=2)
     for body in bodies(30):
         world["A"].once(Q, body)
         world.run(0.001)
         assert early(world).bytes <= room
-    assert early(world).dropped[early_runs.NO_ROOM] > 0
+    assert early(world).dropped[connections.NO_ROOM] > 0
     world.run(60)
     assert world["B"].bodies(LOCAL) == bodies(30)
     assert early(world).bytes == 0
@@ -398,7 +398,7 @@ def test_all_sessions_together_keep_no_more_than_there_is_room_for(
     world = worlds("A", "B", "C", settings=fast())
     world["B"].create("q")
     room = 3 * EARLY_RUN_BYTES
-    monkeypatch.setattr(early_runs, "EARLY_BYTES_MAX", room)
+    monkeypatch.setattr(connections, "EARLY_BYTES_MAX", room)
     for name in "AC":
         world.link(name, "B").policy = losing(2, times=2)
     for body in bodies(10):

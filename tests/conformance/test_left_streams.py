@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from onceq.core.inputs.inputs import PutBack
+from onceq.core.inputs import PutBack
 from onceq.model.limits import ENDS_ASKED_S
 from onceq.model.message import Journal
 from onceq.packet.acks import STALE, EndsAsked, EndsOpen, Inquiry, TurnedAway, parse_settling

@@ -11,9 +11,9 @@ import pytest
 
 from onceq.core.peers.duplicate_identity import MORE
 from onceq.model import requests
-from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.message import Journal
+from onceq.model.resultcodes import MessageClass
 from onceq.packet.acks import Inquiry, parse_settling
 from onceq.packet.arrived import SETTLING
 from onceq.testing.links import faithful

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from onceq.client.why import why
-from onceq.core.inputs.inputs import PutBack
+from onceq.core.inputs import PutBack
 from onceq.core.peers.duplicate_identity import MORE
 from onceq.core.peers.lives import CAME, SENT
 from onceq.core.state.snapshot import restore, snapshot

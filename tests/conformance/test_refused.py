@@ -8,8 +8,8 @@ import pytest
 
 from onceq.client.why import why
 from onceq.errors import ReceiveTimeout
-from onceq.model.classes import MessageClass as C
 from onceq.model.message import Journal
+from onceq.model.resultcodes import MessageClass as C
 from onceq.model.settings import KEEP_ALWAYS, KEEP_ASKED, KEEP_REFUSED
 from onceq.packet.arrived import FINAL_ACK
 from onceq.testing.links import Passing, faithful

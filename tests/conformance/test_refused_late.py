@@ -15,10 +15,10 @@ import pytest
 from onceq.client.why import why
 from onceq.core.state import state
 from onceq.errors import ReceiveTimeout
-from onceq.model.classes import MessageClass as C
 from onceq.model.http import HttpNames, Mappings
 from onceq.model.identity import MessageId
 from onceq.model.message import Delivery, Journal
+from onceq.model.resultcodes import MessageClass as C
 from onceq.model.settings import KEEP_REFUSED
 from onceq.packet.acks import final_ack
 from onceq.packet.arrived import FINAL_ACK, USER

@@ -8,9 +8,9 @@ import pytest
 
 from onceq.errors import ReceiveTimeout
 from onceq.model import requests
-from onceq.model.classes import MessageClass as C
 from onceq.model.identity import guid_text
 from onceq.model.message import Acknowledge, Journal
+from onceq.model.resultcodes import MessageClass as C
 from tests.conformance.over_http import answers, pair
 from tests.conformance.strict import StrictManager
 from tests.conformance.world import Node, World, Worlds, routed

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core.names import resolve
+from onceq.core import names as resolve
 from onceq.core.peers import strangers
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.transfer import arrival

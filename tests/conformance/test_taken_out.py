@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from onceq.errors import TransactionUsage
-from onceq.model.classes import MessageClass as C
 from onceq.model.message import Journal
+from onceq.model.resultcodes import MessageClass as C
 from tests.conformance.leaving import (
     DEAD,
     IN_DOUBT,

@@ -7,7 +7,7 @@ import pytest
 from onceq.errors import QueueNotFound
 from onceq.model import requests
 from onceq.model.identity import guid_text
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.packet.headers import headers
 from onceq.testing.links import Passing, faithful
 from tests.conformance.policies import messages_twice

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from onceq.client.why import why
-from onceq.core.inputs.inputs import PutBack
+from onceq.core.inputs import PutBack
 from onceq.core.peers import trust
 from onceq.core.peers.lives import CAME
-from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.model.letters import CAUSES
 from onceq.model.limits import ENDS_ASKED_S
 from onceq.model.message import Acknowledge, Journal
 from onceq.model.requests import Claim
+from onceq.model.resultcodes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.testing.disk import SimFiles
 from onceq.testing.links import Passing, faithful
 from tests.conformance.copies import dead, image, put_back

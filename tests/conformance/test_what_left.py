@@ -8,10 +8,10 @@ import pytest
 
 from onceq.core.state.setups import Left, Setup, StorePutBack
 from onceq.model import requests
-from onceq.model.classes import MessageClass as C
 from onceq.model.limits import DOUBT_AGE_S
 from onceq.model.message import Acknowledge, Delivery, Journal
 from onceq.model.queue import QueueProperties
+from onceq.model.resultcodes import MessageClass as C
 from tests.conformance.copies import image, put_back
 from tests.conformance.leaving import (
     ADMIN,

@@ -11,11 +11,11 @@ from onceq.core.management import peer_operations
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.errors import InsufficientResources, InvalidParameter, QueueNotFound
 from onceq.model import requests
-from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.limits import REFUSED_AHEAD_MAX, STREAM_AHEAD_S_MAX
 from onceq.model.message import Journal
 from onceq.model.requests import AcceptClock, ForgetPeer, ResetStream
+from onceq.model.resultcodes import MessageClass
 from onceq.packet.arrived import SETTLING
 from onceq.packet.decode import set_previous
 from onceq.testing.links import faithful

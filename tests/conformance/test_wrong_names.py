@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from onceq.client.why import why
-from onceq.model.classes import MessageClass
 from onceq.model.limits import WRONG_NAMES_MAX
 from onceq.model.message import Acknowledge
+from onceq.model.resultcodes import MessageClass
 from proof.sim.faults import lies
 from tests.conformance.clocks import START_S
 from tests.conformance.copies import dead

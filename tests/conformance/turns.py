@@ -23,7 +23,7 @@ from onceq.model.identity import guid_text
 from onceq.model.marks import NEVER_S
 from onceq.model.queue import QueueProperties
 from onceq.model.requests import Request, SendItem
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.service import data_directory
 from onceq.store.log import LogStore
 

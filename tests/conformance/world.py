@@ -25,7 +25,7 @@ from onceq.model.identity import Identity, guid_text
 from onceq.model.requests import Request
 from onceq.model.run import Buffer
 from onceq.model.settings import KEEP_ASKED, Settings
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.service.committer import History
 from onceq.service.engine import Engine
 from onceq.store.log import LogStore

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from onceq.model.log import FRAME_HEADER, frame_size
-from onceq.store.check import check
 from onceq.store.checkpoints import PendingCheckpoint
 from onceq.store.log import LogStore
+from onceq.store.recovery import check
 from onceq.testing.disk import Plan, SimFiles
 
 PATH = "/store"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from onceq.errors import DamagedRecord, NewerFormat, NotAStore
-from onceq.store.check import check
 from onceq.store.log import LogStore
+from onceq.store.recovery import check
 from onceq.testing.disk import Plan, SimFiles
 from tests.crash.life import PATH, SEGMENT, Life
 

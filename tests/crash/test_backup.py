@@ -8,9 +8,9 @@ import pytest
 
 from onceq.errors import NotABackup, NotAStore, OnceqError
 from onceq.store.backup import Backup, Target, verify_files, write_file
-from onceq.store.check import check
 from onceq.store.identification import read_manifest
 from onceq.store.log import LogStore
+from onceq.store.recovery import check
 from onceq.testing.disk import PowerCut, SimFiles
 
 STORE, BACKUP, NEW = "/store", "/backup", "/new"

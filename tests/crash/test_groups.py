@@ -9,7 +9,7 @@ import pytest
 
 from onceq.core.state.branch_table import Groups
 from onceq.core.step.step import Step
-from onceq.core.transaction import groups
+from onceq.core.transaction import second_phase
 from onceq.model.requests import CommitGroup
 from onceq.testing.disk import Plan, SimFiles, Torn
 from tests.crash.group_life import GroupLife, images
@@ -93,8 +93,8 @@ def _record_after_changes(patch: pytest.MonkeyPatch) -> None:
             work()
             step.state.groups.pending = []
 
-    original = groups.commit
-    patch.setattr(groups, "commit", commit)
+    original = second_phase.commit
+    patch.setattr(second_phase, "commit", commit)
 
 
 def _not_finished(patch: pytest.MonkeyPatch) -> None:
@@ -103,7 +103,7 @@ def _not_finished(patch: pytest.MonkeyPatch) -> None:
     def finish(step: Step) -> None:
         step.state.groups.pending = []
 
-    patch.setattr(groups, "finish", finish)
+    patch.setattr(second_phase, "finish", finish)
 
 
 def _not_remembered(patch: pytest.MonkeyPatch) -> None:
@@ -122,8 +122,8 @@ def _any_order(patch: pytest.MonkeyPatch) -> None:
         step.state.groups.pending.reverse()
         original(step)
 
-    original = groups.finish
-    patch.setattr(groups, "finish", finish)
+    original = second_phase.finish
+    patch.setattr(second_phase, "finish", finish)
 
 
 PLANTED = (

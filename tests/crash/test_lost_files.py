@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from onceq.errors import DamagedRecord
-from onceq.store.check import check
 from onceq.store.log import LogStore
+from onceq.store.recovery import check
 from onceq.testing.disk import SimFiles
 from tests.crash import lost_files
 from tests.crash.life import PATH, SEGMENT, Life

@@ -21,8 +21,8 @@ from onceq.errors import (
     StorageFailure,
 )
 from onceq.model.log import FRAME_HEADER, frame_size
-from onceq.store.check import check
 from onceq.store.log import LogStore
+from onceq.store.recovery import check
 from onceq.store.scan import SEGMENT_HEADER
 from onceq.testing.disk import SimFiles
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 import onceq
-from onceq.model.classes import MessageClass
+from onceq.model.resultcodes import MessageClass
 from tests import nursery
 from tests.daemon.process import ROOT, WAIT_S, Process
 

@@ -10,7 +10,7 @@ import pytest
 
 import onceq
 from onceq.errors import BodyNotJson, InvalidParameter
-from onceq.model.json_body import BODY_TYPE
+from onceq.model.message import BODY_TYPE
 from tests.daemon.applications import KINDS, emptied, manager_with
 
 T = r"private$\orders"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import onceq
-from onceq.core.inputs.inputs import OwnerGone
+from onceq.core.inputs import OwnerGone
 from onceq.core.step import units
 from onceq.errors import InsufficientResources, TransactionOver
 from onceq.model.requests import Abort, Begin, Commit

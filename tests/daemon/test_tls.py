@@ -15,8 +15,8 @@ import pytest
 
 import onceq
 from onceq.errors import ReceiveTimeout
-from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_bytes
+from onceq.model.resultcodes import MessageClass
 from onceq.tls import folder
 from onceq.tls.contexts import PEERS, client_context
 from onceq.tls.invitations import Code

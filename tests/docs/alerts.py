@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from onceq import exposition
-from onceq.core.inputs import inputs
-from onceq.core.inputs.inputs import TellDoors
+from onceq.core import inputs
+from onceq.core.inputs import TellDoors
 from onceq.model import requests
 from onceq.model.branches import Xid
 from onceq.model.message import Journal, Properties
 from onceq.model.queue import QUOTA_UNLIMITED_KB, QueueProperties
 from onceq.model.requests import Commit, Look, SendItem, Steer
 from onceq.model.run import Run
-from onceq.model.views.metrics import Durations, MetricsView
+from onceq.model.views.view import Durations, MetricsView
 from tests.conformance.leaving import sent_and_cut
 from tests.conformance.world import World
 from tests.unit.core.alone import WALL_S, Core

@@ -61,17 +61,17 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     "A queue manager that once showed a certificate, got one here, or has its own right is "
     "accepted only over TLS.": (
         "daemon/test_other_names.py::test_a_plain_host_is_no_member",
-        "unit/core/state/test_peer_bindings_proofs.py::test_so_is_one_with_a_certificate_of_ours_or_a_right_of_its_own",
-        "unit/core/state/test_peer_bindings_proofs.py::test_one_that_has_proven_itself_is_believed_with_a_certificate_alone",
+        "unit/core/state/test_peer_table_binding_proofs.py::test_so_is_one_with_a_certificate_of_ours_or_a_right_of_its_own",
+        "unit/core/state/test_peer_table_binding_proofs.py::test_one_that_has_proven_itself_is_believed_with_a_certificate_alone",
         "matrix/test_peers.py::test_a_plain_host_is_nobody_else",
     ),
     "No member answers under another member's name, before first contact or later: "
     "where there is an identity the certificate is for the name that was asked for, "
     "and a name stays with its queue manager until an operator says otherwise.": (
         "daemon/test_other_names.py::test_a_member_gets_nothing_under_another_name",
-        "unit/core/state/test_peer_bindings_proofs.py::test_a_name_stays_with_its_queue_manager_until_an_operator_says_otherwise",
+        "unit/core/state/test_peer_table_binding_proofs.py::test_a_name_stays_with_its_queue_manager_until_an_operator_says_otherwise",
         "matrix/test_answers.py::test_what_becomes_of_who_answers",
-        "unit/core/state/test_peer_bindings_proofs.py::test_a_member_answers_under_its_own_name_alone",
+        "unit/core/state/test_peer_table_binding_proofs.py::test_a_member_answers_under_its_own_name_alone",
     ),
     "Without an identity nothing listens for other computers, except for the addresses in "
     "`plain_peers` (never for applications), and for HTTPS and metrics with their own certificate "
@@ -129,41 +129,41 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     "Everything that was not granted is refused, for each queue and operation, also in a "
     "transaction that is open when a right is revoked; a promise to a coordinator is checked "
     "once, when it is made.": (
-        "unit/core/rights/test_required_rights.py::test_every_request_says_what_it_needs",
-        "unit/core/rights/test_required_rights.py::test_a_commit_is_judged_at_its_time_and_undone",
-        "unit/core/rights/test_required_rights_promises.py::test_a_right_that_is_taken_away_after_the_promise_changes_nothing",
+        "unit/core/test_rights.py::test_every_request_says_what_it_needs",
+        "unit/core/test_rights.py::test_a_commit_is_judged_at_its_time_and_undone",
+        "unit/core/test_rights_promises.py::test_a_right_that_is_taken_away_after_the_promise_changes_nothing",
         "matrix/test_applications.py::test_at_the_socket_with_tokens",
         "matrix/test_applications.py::test_at_every_other_door",
     ),
     "A queue is one queue, with any characters in its name.": (
-        "unit/core/rights/test_required_rights_patterns.py::test_its_owner_and_those_whom_he_gives_rights_have_them_there_alone",
+        "unit/core/test_rights_patterns.py::test_its_owner_and_those_whom_he_gives_rights_have_them_there_alone",
         "unit/model/test_patterns.py::test_a_name_is_the_only_one_that_its_pattern_matches",
         "daemon/test_tokens.py::test_who_owns_a_queue_that_is_called_like_a_pattern_owns_that_one_alone",
         "matrix/test_applications.py::test_at_the_socket_with_tokens",
     ),
     "Only administrators admit unauthenticated clients, and only users with `receive` at a queue, "
     "or `operate`, can open it exclusively.": (
-        "unit/core/rights/test_required_rights_whole.py::test_who_owns_a_queue_opens_no_door",
-        "unit/core/rights/test_required_rights_whole.py::test_who_may_only_look_keeps_nobody_from_receiving",
-        "unit/core/rights/test_required_rights_whole.py::test_who_may_take_or_operate_does_until_he_may_not",
+        "unit/core/test_rights_whole.py::test_who_owns_a_queue_opens_no_door",
+        "unit/core/test_rights_whole.py::test_who_may_only_look_keeps_nobody_from_receiving",
+        "unit/core/test_rights_whole.py::test_who_may_take_or_operate_does_until_he_may_not",
         "matrix/test_applications.py::test_at_the_socket_with_tokens",
     ),
     "A decision about databases and other queue managers belongs to the user who made it: only "
     "this user and operators can end it, also after a restart.": (
-        "unit/core/rights/test_deciders.py::test_who_has_decided_says_when_it_is_told",
-        "unit/core/rights/test_recovering.py::test_recovery_of_another_neither_ends_nor_forgets_it",
+        "unit/core/test_rights_deciders.py::test_who_has_decided_says_when_it_is_told",
+        "unit/core/test_rights_recovering.py::test_recovery_of_another_neither_ends_nor_forgets_it",
     ),
     "Nobody commits what another one has rolled back, although others read the "
     "identifiers of transactions, in databases and in `onceq tx list`: the queue "
     "manager makes them itself, each for one transaction, and those of groups with a "
     "mark that says for whom they are.": (
-        "unit/core/rights/test_required_rights_groups.py::test_nobody_names_the_transaction_that_a_commit_decides",
-        "unit/core/rights/test_required_rights_groups.py::test_nobody_decides_what_another_has_rolled_back",
+        "unit/core/test_rights_groups.py::test_nobody_names_the_transaction_that_a_commit_decides",
+        "unit/core/test_rights_groups.py::test_nobody_decides_what_another_has_rolled_back",
     ),
     "A stranger learns nothing but what the certificate says where TLS is spoken (the"
     " GUID, the name and the hosts of the queue manager): not what runs there, not "
     "which queues there are.": (
-        "unit/core/rights/test_required_rights.py::test_a_stranger_gets_nothing_and_learns_nothing",
+        "unit/core/test_rights.py::test_a_stranger_gets_nothing_and_learns_nothing",
         "daemon/test_tls.py::test_an_unchecked_tls_client_learns_nothing",
         "daemon/test_tokens.py::test_wrong_tokens_learn_nothing_and_are_counted",
         "daemon/test_before_names.py::test_an_application_that_proves_nothing_hears_the_same_whatever_there_is",
@@ -330,7 +330,7 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "The address is the queue manager that it first says to be; of two plain "
     "addresses one can claim to be the other, unless `plain_peers` names their GUIDs.": (
-        "unit/core/state/test_peer_bindings_proofs.py::test_an_address_is_the_queue_manager_that_it_first_said",
+        "unit/core/state/test_peer_table_binding_proofs.py::test_an_address_is_the_queue_manager_that_it_first_said",
         "unit/model/test_identification.py::test_an_address_is_one_queue_manager",
         "matrix/test_peers.py::test_a_plain_host_is_nobody_else",
     ),
@@ -417,13 +417,13 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "budgets/test_rights.py::test_it_costs_the_same_however_many_grants_there_are",
     ),
     "What one of them decided, promised or committed belongs to it, and no other can end it.": (
-        "unit/core/rights/test_deciders.py::test_who_has_decided_says_when_it_is_told",
-        "unit/core/rights/test_deciders.py::test_a_branch_that_decides_for_others_is_decided_by_who_has_promised_it",
+        "unit/core/test_rights_deciders.py::test_who_has_decided_says_when_it_is_told",
+        "unit/core/test_rights_deciders.py::test_a_branch_that_decides_for_others_is_decided_by_who_has_promised_it",
         "matrix/test_applications.py::test_at_the_socket_with_tokens",
     ),
     "But the name of an application, of a database that is the last agent, or of a branch belongs "
     "to its first user; each sees which branches exist.": (
-        "unit/core/rights/test_deciders.py::test_a_branch_of_another_is_seen_without_what_it_does",
+        "unit/core/test_rights_deciders.py::test_a_branch_of_another_is_seen_without_what_it_does",
     ),
     "A sender with a right can fill a queue up to its quota, and with messages, journal copies "
     "and dead letters the computer's quota; and the right to receive is the right to remove.": (

@@ -11,8 +11,8 @@ import struct
 import zlib
 from pathlib import Path
 
-from onceq.store.check import check
 from onceq.store.log import LogStore
+from onceq.store.recovery import check
 from onceq.testing.disk import SimFiles
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "formats" / "store.md"

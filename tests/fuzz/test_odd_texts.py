@@ -16,18 +16,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onceq.core.inputs.inputs import OwnerCame, Tick
+from onceq.core.inputs import OwnerCame, Tick
 from onceq.errors import OnceqError
 from onceq.model import requests
 from onceq.model.identity import TransactionId
-from onceq.model.jobs import JobAction
+from onceq.model.letters import JobAction
 from onceq.model.requests import Request
 from onceq.model.requests.request import said
 from onceq.model.requests.types import check_types
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.views.looks import LOOKS
 from onceq.service.api import admit
-from tests.unit.core.rights.somebody import ALICE, BOB, RUNS, STRANGER, XID, core, grant, item
+from tests.unit.core.somebody import ALICE, BOB, RUNS, STRANGER, XID, core, grant, item
 
 GUID = "01234567-89ab-cdef-0123-456789abcdef"
 PIECES: Final = (

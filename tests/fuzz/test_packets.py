@@ -29,12 +29,12 @@ from onceq.packet.decode import (
     encode_headers,
     glance,
     headers,
+    parse_multi,
     properties_offset,
     tx_offset,
 )
 from onceq.packet.encode import encode_run, template
 from onceq.packet.headers import untraced_packets
-from onceq.packet.multi import parse_multi
 from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader, parse
 from onceq.wire.mqqb.session import Acked, Arrived, Closed, Session
 

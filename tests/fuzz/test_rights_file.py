@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from onceq.directory.rights_file import dump, parse
 from onceq.errors import DirectoryError
-from onceq.model.rights import WHOLE, SharedRights
-from onceq.model.shared_rights import LOCAL_RIGHTS, believed, why_not
+from onceq.model.rights import LOCAL_RIGHTS, WHOLE, SharedRights, believed, why_not
 
 GUID = "01234567-89ab-cdef-0123-456789abcdef"
 words = st.one_of(

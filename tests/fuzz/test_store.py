@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from onceq.errors import DamagedRecord, NewerFormat, NotAStore, StorageFailure
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.store import checkpoints, identification, promises
-from onceq.store.check import check
 from onceq.store.framing import Framing
 from onceq.store.log import LogStore
+from onceq.store.recovery import check
 from onceq.testing.disk import SimFiles
 from proof.sim.base.scale import PRODUCT, Scale, put_in
 from tests.crash.life import Life, head_for

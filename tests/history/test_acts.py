@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.inputs.inputs import Witnessed
+from onceq.core.inputs import Witnessed
 from onceq.errors import AccessDenied
 from onceq.history.columns import ACT_COLUMNS
 from onceq.model.branches import Xid

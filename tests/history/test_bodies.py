@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from onceq.history.columns import ADDED
-from onceq.packet.layout import PROPERTIES_HEADER
+from onceq.packet.address import PROPERTIES_HEADER
 from tests.audit.histories import audited, peopled
 from tests.conformance.over_http import Q as OVER_HTTP
 from tests.history.worlds import HISTORY, Kept

@@ -17,8 +17,15 @@ from onceq.model.message import Acknowledge, Delivery
 from onceq.model.settings import Settings
 from onceq.packet.arrived import USER, cut
 from onceq.packet.decode import decode, encode_headers, glance, headers, properties_offset
-from onceq.wire.mqqb.cutter import Cutter, InternalPacket, UserPackets
-from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader, parse
+from onceq.wire.mqqb.internal import (
+    Cutter,
+    Establish,
+    InternalPacket,
+    Parameters,
+    SessionHeader,
+    UserPackets,
+    parse,
+)
 from onceq.wire.mqqb.session import Closed, Session
 
 VECTORS = Path(__file__).parent / "vectors"

@@ -14,9 +14,9 @@ import pytest
 
 from onceq.errors import OnceqError
 from onceq.model import requests as r
-from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.message import Delivery
+from onceq.model.resultcodes import MessageClass
 from onceq.packet.acks import final_ack, order_ack
 from onceq.packet.arrived import ArrivedRun
 from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader

@@ -10,7 +10,7 @@ import pytest
 from onceq.core.state.branch_table import Groups
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
-from onceq.core.transaction import groups
+from onceq.core.transaction import second_phase
 from onceq.core.transaction.second_phase import carry_out as carry_out_promised
 from onceq.core.transaction.second_phase import undo_promised
 from onceq.model.results import Sent
@@ -38,7 +38,7 @@ def by_half(patch: pytest.MonkeyPatch) -> None:
         return original(step, tx)
 
     original = carry_out_promised
-    patch.setattr(groups, "carry_out", carry_out)
+    patch.setattr(second_phase, "carry_out", carry_out)
 
 
 GROUP_MISTAKES: dict[str, Mistake] = {

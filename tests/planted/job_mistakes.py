@@ -13,7 +13,7 @@ import pytest
 from onceq.core.management import jobs as core
 from onceq.core.state import job_table, snapshot
 from onceq.model import letters
-from onceq.model.jobs import JobAction, JobState
+from onceq.model.letters import JobAction, JobState
 from onceq.service import jobs as service_jobs
 from proof.sim.apps import jobs
 from tests.planted.mistakes import DAMAGED, Mistake, Plant

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from onceq.core.peers import duplicate_identity, trust
-from onceq.core.step import audit_entries
+from onceq.core.step import step
 from onceq.core.transfer import arrival
 from onceq.model import identification
 from onceq.tls import members
@@ -86,6 +86,6 @@ LYING_MISTAKES: dict[str, Mistake] = {
         "I11", "I12", "I13", "I14",
     ),
     "an act goes on from the beginning of the trail": _lied(
-        edited(audit_entries, "since, trail.head or BEGIN\n", "since, BEGIN\n"),
+        edited(step, "since, trail.head or BEGIN\n", "since, BEGIN\n"),
     ),
 }  # fmt: skip

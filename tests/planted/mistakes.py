@@ -28,27 +28,25 @@ from typing import Any
 
 import pytest
 
-from onceq.core import manager
+from onceq.core import manager, send
 from onceq.core import manager as restart_rules
 from onceq.core.decision import Decision
-from onceq.core.ending import acknowledgments, dead_letters, ending
+from onceq.core.ending import acknowledgments, ending
 from onceq.core.ending.table import Ending
 from onceq.core.manager import _TIMERS, Manager
 from onceq.core.receive import poison, receive_exact
-from onceq.core.send import send
 from onceq.core.state.queue_tables import ACKS_OWED, DEAD_XACT
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.state.state import State
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step, Timer
+from onceq.core.step.step import ChangeBuilder, Step, Timer
 from onceq.core.transaction import unit_of_work, xa_branch
 from onceq.core.transfer import arrival, ordered_arrival, outgoing_queue
 from onceq.core.transfer.ordered_arrival import Judgment, Verdict, judge
 from onceq.errors import StorageFailure
-from onceq.model.classes import MessageClass
 from onceq.model.directory import Snapshot
 from onceq.model.names import Kind
 from onceq.model.requests import MoveMessage, Reject
+from onceq.model.resultcodes import MessageClass
 from onceq.packet.acks import Memory, OrderAck
 from onceq.service.engine import Engine
 from onceq.service.sessions import Sessions
@@ -222,7 +220,7 @@ def journal_forgotten(patch: pytest.MonkeyPatch) -> None:
     def copy(build: ChangeBuilder, queue: Any, move: RangeChange, **how: bool) -> Any:
         return original(build, queue, move, **how) if move.count == 1 else ()
 
-    original = dead_letters.journal_copy
+    original = ending.journal_copy
     patch.setattr(ending, "journal_copy", copy)
 
 

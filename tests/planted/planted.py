@@ -18,7 +18,7 @@ from types import CodeType, FunctionType, ModuleType
 
 import pytest
 
-from onceq.core.rights import required_rights
+from onceq.core import rights as required_rights
 from onceq.model.requests import Request
 from onceq.model.requests.request import Needs
 from onceq.model.rights import Right

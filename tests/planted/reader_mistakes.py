@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from onceq.core.names.resolve import find_source
+from onceq.core.names import find_source
 from onceq.core.peers import lives
-from onceq.core.receive import entrance, reading
+from onceq.core.receive import entrance, receive
 from onceq.core.state.client_memory import Readings
 from onceq.core.state.queues import Handle
 from onceq.core.step.step import Step
@@ -83,17 +83,17 @@ def _one(plant: Plant, *more: Plant, expected: str) -> Mistake:
 
 READER_MISTAKES: dict[str, Mistake] = {
     "removed, and nobody has read": _one(
-        edited(reading, "        tx.reads.append(read)\n", ""), expected="I2"
+        edited(receive, "        tx.reads.append(read)\n", ""), expected="I2"
     ),
     "readers remembered in memory alone": _one(
-        edited(reading, ONE_RECORD, NO_RECORD), expected="I2"
+        edited(receive, ONE_RECORD, NO_RECORD), expected="I2"
     ),
     "order of readers forgotten": _one(order_forgotten, expected="I2"),
     "one message more is removed": _one(
         edited(
-            reading,
-            "range_places(queue, item.first, item.last)",
-            "range_places(queue, item.first, item.last + 1)",
+            receive,
+            "range_places(queue, item.first, item.last)\n    if item.keep",
+            "range_places(queue, item.first, item.last + 1)\n    if item.keep",
         ),
         expected="I4",
     ),
@@ -103,7 +103,7 @@ READER_MISTAKES: dict[str, Mistake] = {
         expected="I18",
     ),
     "copies for readers forgotten": _one(
-        edited(reading, "CopiedRange if item.keep else HeldRange", "HeldRange"), expected="I14"
+        edited(receive, "CopiedRange if item.keep else HeldRange", "HeldRange"), expected="I14"
     ),
     "leases renewed in vain": _one(
         edited(
@@ -133,8 +133,11 @@ READER_MISTAKES: dict[str, Mistake] = {
         expected="I16",
     ),
     "a reader that was replaced removes": _one(
-        edited(reading, "    if item.handle:\n", "    if False:\n"),
-        replaced(reading, "check_taking", lambda *args, **more: None),
+        edited(
+            receive,
+            "    queue = _source(step, item)\n",
+            "    queue = find_queue(step, item.queue)\n",
+        ),
         expected="I16",
     ),
 }

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from onceq.core import rights as required_rights
 from onceq.core.management import rights
-from onceq.core.rights import judge, required_rights
 from onceq.core.state import snapshot, state
 from onceq.core.transfer import admission
 from onceq.model import patterns, policy
@@ -58,7 +58,8 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
         "I28", "I3", first=300,
     ),
     "a refused send does not doom": _named(
-        edited(judge, "        if tx.doomed is None:\n", "        if False:\n"), DOOMED, "I28", "I3"
+        edited(required_rights, "        if tx.doomed is None:\n", "        if False:\n"),
+        DOOMED, "I28", "I3",
     ),
     "what is taken away comes back with a checkpoint": _named(
         edited(snapshot, "(name, getattr(state, attribute).dump(), _as_dumped)",

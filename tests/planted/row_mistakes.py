@@ -139,7 +139,7 @@ def others_undone(patch: pytest.MonkeyPatch) -> None:
         return branch
 
     original = xa_branch.put_on_record
-    patch.setattr("onceq.core.transaction.last_agent.put_on_record", put_on_record)
+    patch.setattr("onceq.core.transaction.xa_branch.put_on_record", put_on_record)
 
 
 ROW_MISTAKES: dict[str, Mistake] = {

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from onceq.core import send
 from onceq.core.receive import entrance
-from onceq.core.send import send
 from onceq.packet import survey
 from proof.sim.apps import delaying, wholes
 from tests.planted.mistakes import Mistake, Plant

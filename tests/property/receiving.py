@@ -8,11 +8,11 @@ from array import array
 from dataclasses import dataclass
 from typing import Any
 
+from onceq.core import inputs
 from onceq.core.decision import Transmit
-from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
-from onceq.core.step.early_runs import EarlyRuns, Key
+from onceq.core.step.connections import EarlyRuns, Key
 from onceq.model import requests
 from onceq.model.message import PLAIN
 from onceq.model.queue import QueueProperties

@@ -8,8 +8,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+from onceq.core import inputs
 from onceq.core.decision import Handed
-from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.position_block import AVAILABLE

@@ -16,7 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from onceq.core.inputs.inputs import OwnerCame
+from onceq.core.inputs import OwnerCame
 from onceq.core.state import snapshot
 from onceq.core.state.setups import KINDS
 from onceq.core.state.state import State

@@ -34,13 +34,13 @@ from onceq.packet.decode import (
     encode_headers,
     glance,
     headers,
+    parse_multi,
     properties_offset,
     tx_offset,
 )
 from onceq.packet.encode import Template, encode_run, template
-from onceq.packet.multi import parse_multi
 from onceq.packet.own import check_own, own_headers
-from onceq.wire.mqqb.cutter import Cutter, UserPackets
+from onceq.wire.mqqb.internal import Cutter, UserPackets
 from onceq.wire.mqqb.session import Acked, Arrived, Closed, Session
 
 EXAMPLES = settings(max_examples=200, deadline=None, derandomize=True)

@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from onceq.core.inputs.inputs import OwnerCame, OwnerGone
+from onceq.core.inputs import OwnerCame, OwnerGone
 from onceq.core.manager import Manager
 from onceq.core.state.queue_tables import thing_of
 from onceq.core.state.snapshot import Snapshot, restore
@@ -24,7 +24,7 @@ from onceq.model.rights import NOBODY, Actor, ActorKind
 from onceq.model.shares import TABLE, Thing
 from tests.few import few
 from tests.unit.core.alone import IDENTITY, Core
-from tests.unit.core.rights.somebody import KEY, ORDERS, RUNS, create, grant, item
+from tests.unit.core.somebody import KEY, ORDERS, RUNS, create, grant, item
 from tests.unit.core.step.fillers import FILLERS, NAMES, house
 
 STEPS = 400

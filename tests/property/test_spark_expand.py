@@ -11,7 +11,7 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onc
 
 import pyarrow as pa
 
-from onceq.core.inputs.inputs import DirectoryChanged
+from onceq.core.inputs import DirectoryChanged
 from onceq.core.state.records import Change, decode
 from onceq.errors import OnceqError
 from onceq.model import requests

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from onceq.model.log import FRAME_HEADER, frame_size
-from onceq.store.check import check
 from onceq.store.log import LogStore
+from onceq.store.recovery import check
 from onceq.testing.disk import SimFiles
 from tests.crash.life import head_for
 

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onceq.model.run import Run
-from onceq.packet import layout
-from onceq.packet.batch import Batch
+from onceq.packet import address
+from onceq.packet.arrived import Batch
 from onceq.packet.survey import HEAD, Members, Survey
 
 
@@ -58,13 +58,13 @@ class Sent:
     """It is a part of something, and has no mark: a job has torn a transaction."""
 
     def head(self) -> bytes:
-        flags = self.transaction << layout.TX_NUMBER_SHIFT
+        flags = self.transaction << address.TX_NUMBER_SHIFT
         if self.apart:
             return HEAD.pack(
                 bytes([self.source]) * 16, self.message, flags, self.stream, self.number,
                 self.previous, 100,
             )  # fmt: skip
-        flags |= layout.TX_FIRST * (self.index == 0) | layout.TX_LAST * (self.index == self.last)
+        flags |= address.TX_FIRST * (self.index == 0) | address.TX_LAST * (self.index == self.last)
         source = bytes([self.source]) * 16
         return HEAD.pack(
             source, self.message, flags, self.stream, self.number, self.previous, 100

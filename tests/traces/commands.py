@@ -13,14 +13,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from onceq.core.inputs import inputs
-from onceq.core.inputs.inputs import Reconfigure, Spoiled
+from onceq.core import inputs
+from onceq.core.inputs import Reconfigure, Spoiled
 from onceq.errors import DamagedPiece, OnceqError
 from onceq.model import requests
 from onceq.model.branches import Join, Leave
-from onceq.model.classes import MessageClass
 from onceq.model.queue import QueueProperties
 from onceq.model.requests import Claim, MoveMessage, OpenCursor, Reject, Seek, Steer
+from onceq.model.resultcodes import MessageClass
 from onceq.model.views.view import Page
 from onceq.packet.acks import final_ack, order_ack
 from tests.traces import telling

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from onceq.core.inputs.inputs import Arrived, Input, SessionAcked, SessionOpened
+from onceq.core.inputs import Arrived, Input, SessionAcked, SessionOpened
 from onceq.model.http import ORDER_QUEUE_PATH, HttpNames
 from onceq.model.identity import NO_GUID
 from onceq.wire.mqqb import internal

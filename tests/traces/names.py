@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from onceq.model.classes import MessageClass, class_name
 from onceq.model.identity import guid_text
+from onceq.model.resultcodes import MessageClass, class_name
 from onceq.model.run import Buffer
 from onceq.packet.acks import BODY_BYTES as ACK_BYTES
 from onceq.packet.acks import (

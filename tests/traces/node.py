@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from onceq.core import inputs
 from onceq.core.decision import Decision, Handed
-from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.state.queue_tables import title_of
 from onceq.core.state.queues import lookup_id
-from onceq.model.classes import class_name
 from onceq.model.identity import Identity
 from onceq.model.log import frame_size
 from onceq.model.marks import Now
+from onceq.model.resultcodes import class_name
 from onceq.model.run import Buffer, Run
 from onceq.model.settings import Settings
 from onceq.service.answers import delivered

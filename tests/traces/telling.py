@@ -32,8 +32,8 @@ from onceq.core.state.records import (
 )
 from onceq.core.state.setups import Paused, Setup
 from onceq.errors import OnceqError
-from onceq.model.classes import MessageClass, class_name
 from onceq.model.queue import QueueProperties
+from onceq.model.resultcodes import MessageClass, class_name
 from onceq.model.results import Opened, Sent
 from onceq.model.run import Extent
 from onceq.model.views.looks import GroupResult

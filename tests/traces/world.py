@@ -13,6 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Any
 
+from onceq.core import inputs
 from onceq.core.decision import (
     CloseSession,
     Connect,
@@ -22,14 +23,13 @@ from onceq.core.decision import (
     Ready,
     Transmit,
 )
-from onceq.core.inputs import inputs
-from onceq.core.inputs.inputs import PutBack
+from onceq.core.inputs import PutBack
 from onceq.model.identity import NO_GUID, Identity
 from onceq.model.run import LENGTH_TYPE
 from onceq.model.settings import Settings
+from onceq.packet.address import packet_size
 from onceq.packet.arrived import ORDER_ACK, SETTLING, cut
 from onceq.packet.decode import set_places, set_previous
-from onceq.packet.layout import packet_size
 from tests.traces import telling
 from tests.traces.http_link import HttpLink
 from tests.traces.names import Names

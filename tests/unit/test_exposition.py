@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from onceq import exposition
 from onceq.exposition import METRICS, negotiated, text
-from onceq.model.views.metrics import Durations, MetricsView, OutgoingMetrics, QueueMetrics
+from onceq.model.views.view import Durations, MetricsView, OutgoingMetrics, QueueMetrics
 
 VIEW = MetricsView(
     name="ALPHA",

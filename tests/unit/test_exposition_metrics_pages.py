@@ -9,7 +9,7 @@ import pytest
 from onceq import exposition
 from onceq.errors import OnceqError, ServiceNotAvailable
 from onceq.exposition import MetricsPages
-from onceq.model.views.metrics import MetricsView, QueueMetrics
+from onceq.model.views.view import MetricsView, QueueMetrics
 
 
 class Manager:

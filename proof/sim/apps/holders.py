@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from onceq.core.inputs.inputs import OwnerCame
+from onceq.core.inputs import OwnerCame
 from onceq.errors import AccessDenied, InvalidParameter, OnceqError, ServiceNotAvailable
 from onceq.model.requests import CreateToken, RevokeToken
 from onceq.model.rights import NOBODY, Actor, ActorKind

@@ -11,16 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from onceq.core.inputs.inputs import JobBatch, JobFailed, NextJob
+from onceq.core.inputs import JobBatch, JobFailed, NextJob
 from onceq.core.state.job_table import Work
 from onceq.core.state.queues import place_of
 from onceq.errors import OnceqError
-from onceq.model.jobs import JobAction
-from onceq.model.letters import ALL
+from onceq.model.letters import ALL, JobAction
 from onceq.model.limits import JOB_RETRY_S
 from onceq.model.requests import Look, Receive
 from onceq.model.views import looks as looks
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.packet.decode import decode
 from onceq.service.engine import Engine
 from onceq.service.jobs import Reader, next_batch

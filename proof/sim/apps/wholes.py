@@ -31,7 +31,7 @@ from onceq.model.requests import (
 )
 from onceq.model.results import Opened
 from onceq.model.run import Run
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.packet.survey import Members, Survey
 from proof.sim.apps.apps import App, Ask, Lost, Program
 from proof.sim.apps.work import Talk, Work

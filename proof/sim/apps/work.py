@@ -16,7 +16,7 @@ from onceq.model.message import Properties
 from onceq.model.requests import Abort, AskOutcome, Commit, Receive, Send, SendItem
 from onceq.model.results import Outcome
 from onceq.model.run import Run
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from proof.sim.apps.apps import App, Ask, Lost, Sleep
 from proof.sim.apps.sends import Sends
 from proof.sim.base import marks

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from onceq.directory import MemoryDirectory, SeenRights
-from onceq.model.rights import NO_RIGHTS, Grant, SharedRights
-from onceq.model.shared_rights import Regrant
+from onceq.model.rights import NO_RIGHTS, Grant, Regrant, SharedRights
 from proof.sim.base.kernel import Kernel
 from proof.sim.base.options import SECOND
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from onceq.core.decision import Notice, Persisted
-from onceq.core.inputs.inputs import Arrived, Input, OwnerGone, SessionOpened
+from onceq.core.inputs import Arrived, Input, OwnerGone, SessionOpened
 from onceq.core.manager import Manager
 from onceq.model.requests import Request
 from onceq.model.rights import Actor

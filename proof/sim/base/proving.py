@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from onceq.core.inputs.inputs import TellDoors
+from onceq.core.inputs import TellDoors
 from onceq.model.identification import House, Identification, by_address
 from onceq.model.identity import guid_text
 from onceq.service.peer_transports import Doors

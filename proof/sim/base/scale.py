@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from onceq.core.ending.ending import ENDED_AT_ONCE, QUEUES_AT_ONCE
 from onceq.core.state.position_block import CHUNK_SHIFT
-from onceq.core.step import early_runs
+from onceq.core.step import connections
 from onceq.core.transfer.pending_outcomes import STREAMS_AT_ONCE
 from onceq.model import limits
 from onceq.model.log import LARGE_BLOCK_BYTES, LARGE_RECORD_BYTES
@@ -82,10 +82,10 @@ class Scale:
 
 PRODUCT: Final = Scale()
 EARLY_DROPPED: Final = {
-    early_runs.NO_ROOM: marks.EARLY_FULL,
-    early_runs.STREAM_LEFT: marks.EARLY_LEFT,
-    early_runs.QUEUE_DELETED: marks.EARLY_DELETED,
-    early_runs.SESSION_CLOSED: marks.EARLY_CLOSED,
+    connections.NO_ROOM: marks.EARLY_FULL,
+    connections.STREAM_LEFT: marks.EARLY_LEFT,
+    connections.QUEUE_DELETED: marks.EARLY_DELETED,
+    connections.SESSION_CLOSED: marks.EARLY_CLOSED,
 }
 """Marks by why what came too early was not kept to its end."""
 _SMALL: Final[dict[str, tuple[int, ...]]] = {

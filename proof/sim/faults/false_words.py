@@ -11,8 +11,8 @@ from random import Random
 from typing import Final
 
 from onceq.core.state.queue_tables import title_of
-from onceq.model.classes import MessageClass
 from onceq.model.limits import KNOWN_AFTER_S
+from onceq.model.resultcodes import MessageClass
 from onceq.packet.acks import STALE
 from proof.sim.base import marks
 from proof.sim.base.node import Node

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 
-from onceq.core.inputs.inputs import Arrived, SessionClosed, SessionOpened
+from onceq.core.inputs import Arrived, SessionClosed, SessionOpened
 from onceq.core.peers import trust
 from onceq.model.identification import ON_THIS_COMPUTER, Claims, certified
 from onceq.model.run import LENGTH_TYPE

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties
+from onceq.model.resultcodes import MessageClass
 from onceq.model.run import Run
 from onceq.packet.acks import (
     Inquiry,

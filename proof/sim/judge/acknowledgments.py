@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
-from onceq.model.classes import MessageClass
 from onceq.model.marks import NEVER_S
 from onceq.model.message import Acknowledge
 from onceq.model.message import Message as Decoded
+from onceq.model.resultcodes import MessageClass
 from onceq.packet.decode import decode, glance
 from proof.sim.base import marks
 from proof.sim.base.kernel import Kernel

@@ -37,7 +37,7 @@ from onceq.model.requests import (
     StartBranch,
 )
 from onceq.model.views.queues import ConsumerView
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from proof.sim.base import marks
 from proof.sim.base.kernel import Kernel
 from proof.sim.base.node import Node

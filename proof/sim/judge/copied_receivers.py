@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from onceq.model.classes import MessageClass
 from onceq.model.message import Delivery, Journal
+from onceq.model.resultcodes import MessageClass
 from proof.sim.base import marks
 from proof.sim.base.kernel import Kernel
 from proof.sim.base.pair import Pair

@@ -18,8 +18,8 @@ Watches: I1, I4, I26 over copies.
 
 from __future__ import annotations
 
-from onceq.model.classes import MessageClass
 from onceq.model.message import Delivery, Journal
+from onceq.model.resultcodes import MessageClass
 from proof.sim.base import marks
 from proof.sim.base.kernel import Kernel
 from proof.sim.judge.books import Books, Copy, Message, Place, Status

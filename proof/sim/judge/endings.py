@@ -8,10 +8,10 @@ Watches: I1, I3, I11, I12, I13, I14, I15.
 
 from __future__ import annotations
 
-from onceq.model.classes import REFUSALS, MessageClass, class_name
 from onceq.model.limits import DOUBTS_MAX
 from onceq.model.marks import NEVER_S
 from onceq.model.message import Delivery, Journal
+from onceq.model.resultcodes import REFUSALS, MessageClass, class_name
 from proof.sim.base import marks
 from proof.sim.base.kernel import Kernel
 from proof.sim.judge.books import OWN, Books, Copy, Message, Place, Status

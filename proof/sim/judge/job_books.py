@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onceq.core.inputs.inputs import JobBatch
+from onceq.core.inputs import JobBatch
 from onceq.core.state.job_table import Work
 from onceq.model.views.looks import JobView
 from proof.sim.base import marks

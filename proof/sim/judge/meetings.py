@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from onceq.core.inputs.inputs import SessionOpened
+from onceq.core.inputs import SessionOpened
 from proof.sim.base.node import Node
 from proof.sim.base.pair import Pair
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from onceq.errors import ReceiveTimeout
 from onceq.model.views.queues import QueueView
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from proof.sim.base import marks
 from proof.sim.base.kernel import Kernel
 from proof.sim.base.node import Node

@@ -6,8 +6,8 @@ copies ask.
 
 from __future__ import annotations
 
-from onceq.model.classes import class_name
 from onceq.model.marks import NEVER_S
+from onceq.model.resultcodes import class_name
 from proof.sim.base.kernel import Kernel
 from proof.sim.base.node import Node
 from proof.sim.base.options import HOUR

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from onceq.core.manager import Manager
 from onceq.core.state.queue_tables import DOUBTS_KEPT
 from onceq.core.state.queues import AnyQueue
-from onceq.model.classes import MessageClass
+from onceq.model.resultcodes import MessageClass
 from onceq.packet.decode import decode
 from proof.sim.base import marks
 from proof.sim.base.kernel import Kernel

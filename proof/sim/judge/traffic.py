@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from onceq.core.manager import Manager
-from onceq.model.classes import FORGOTTEN_THERE, REFUSALS, TOLD_ALREADY, MessageClass
+from onceq.model.resultcodes import FORGOTTEN_THERE, REFUSALS, TOLD_ALREADY, MessageClass
 from onceq.model.run import Buffer
 from onceq.packet.acks import parse_final_ack, parse_settling
 from onceq.packet.decode import decode

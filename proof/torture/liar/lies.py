@@ -16,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
-from onceq.model.classes import MessageClass
 from onceq.model.http import HttpNames
 from onceq.model.identity import guid_text
+from onceq.model.resultcodes import MessageClass
 from onceq.model.settings import Settings
 from onceq.wire.mqqb.session import Session
 from onceq.wire.srmp import convert, envelope

@@ -15,8 +15,8 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 
 from onceq.audit.files import NOBODY, Coverage
-from onceq.model.classes import REFUSALS
 from onceq.model.names import local
+from onceq.model.resultcodes import REFUSALS
 
 SLACK_US: Final = 300 * 1_000_000
 """Clocks of two managers may differ by so much."""

@@ -26,8 +26,7 @@ from onceq.cli.common import (
     manager,
 )
 from onceq.errors import InvalidParameter, ServiceNotAvailable, every
-from onceq.model.jobs import JobAction
-from onceq.model.letters import filter_of
+from onceq.model.letters import JobAction, filter_of
 from onceq.model.limits import RETURNS_MAX
 from onceq.model.wording import plural
 

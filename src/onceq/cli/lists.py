@@ -169,7 +169,7 @@ def _expires(view: TokenView) -> str:
 
 def ended_as(reason: int) -> str:
     """How a message ended that waited for another computer; "-" for one that was here."""
-    from onceq.model.classes import class_name
+    from onceq.model.resultcodes import class_name
 
     if not reason:
         return "-"

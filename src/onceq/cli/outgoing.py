@@ -20,7 +20,7 @@ from onceq.cli.common import (
 from onceq.client.why import clock, why
 from onceq.errors import MessageNotFound, QueueNotFound
 from onceq.hidden import quote_word
-from onceq.model.classes import class_name
+from onceq.model.resultcodes import class_name
 from onceq.model.views.queues import OutgoingView, QueueView
 from onceq.model.wording import duration
 

@@ -30,10 +30,10 @@ from onceq.errors import (
     ServiceNotAvailable,
 )
 from onceq.hidden import show_hidden
-from onceq.model.classes import class_name
 from onceq.model.identity import NO_GUID
 from onceq.model.message import NO_CORRELATION, Message
 from onceq.model.record import names
+from onceq.model.resultcodes import class_name
 from onceq.model.wording import plural
 
 if TYPE_CHECKING:

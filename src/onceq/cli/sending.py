@@ -323,8 +323,8 @@ def send(
     the commit under way, then says what was committed. A delay counts from when each is sent.
     """
     from onceq.client.plans.tracking import wishes
-    from onceq.model.json_body import BODY_TYPE
     from onceq.model.marks import trace_trailer
+    from onceq.model.message import BODY_TYPE
 
     due = _due(delay, at)
     if traceparent:

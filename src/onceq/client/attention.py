@@ -15,9 +15,8 @@ from onceq.model.limits import CERTIFICATE_WARN_DAYS
 from onceq.model.marks import DAY_S
 from onceq.model.views.looks import BranchView
 from onceq.model.views.managers import StatusView
-from onceq.model.views.metrics import MetricsView
 from onceq.model.views.queues import QUOTA_WARN, OutgoingView, QueueView
-from onceq.model.views.view import Page
+from onceq.model.views.view import MetricsView, Page
 from onceq.model.wording import plural
 
 # ---- attention -----------------------------------------------------------------------------------

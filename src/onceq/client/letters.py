@@ -19,12 +19,11 @@ from typing import Final, Protocol
 from onceq.errors import InvalidParameter, OnceqError, ReceiveTimeout, Refused, every
 from onceq.model import letters as rules
 from onceq.model.identity import guid_bytes
-from onceq.model.jobs import JobAction
-from onceq.model.letters import Filter, Letter
+from onceq.model.letters import Filter, JobAction, Letter
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
 from onceq.model.views.looks import JobView
 from onceq.model.views.queues import QueueView
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.partners.procedures import Calls, call
 
 PAGE: Final = 256

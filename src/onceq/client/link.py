@@ -27,7 +27,7 @@ from onceq.sockets import silence
 from onceq.wire.app import frames
 
 if TYPE_CHECKING:
-    from onceq.packet.batch import Batch
+    from onceq.packet.arrived import Batch
 
 
 class Greeting(Record, frozen=True):
@@ -118,7 +118,7 @@ class Request(MutableRecord):
     def missed(self, result: object) -> None:
         """The answer came too late for the one who asked."""
         if self.late is not None:
-            from onceq.packet.batch import Batch
+            from onceq.packet.arrived import Batch
 
             self.late(result if isinstance(result, Batch) else None)
 

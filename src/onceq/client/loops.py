@@ -49,7 +49,7 @@ from onceq.errors import (
 )
 from onceq.model.requests.transactions import IDLE_S_MAX
 from onceq.model.run import LENGTH_TYPE, Run
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.partners.contract import is_last_agent
 from onceq.partners.procedures import Calls, call
 

@@ -35,7 +35,7 @@ from onceq.errors import (
 )
 from onceq.model.message import Message
 from onceq.model.record import Record
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.partners.procedures import Calls, call
 
 AHEAD: Final = 256

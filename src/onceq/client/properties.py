@@ -27,10 +27,10 @@ from onceq.errors import (
     OnceqError,
 )
 from onceq.model.identity import MessageId
-from onceq.model.json_body import BODY_TYPE, encoded, encoded_each
 from onceq.model.limits import DELAY_S_MAX, EXTENSION_BYTES_MAX, LABEL_CHARS_MAX, PACKET_BYTES_MAX
 from onceq.model.marks import NEVER_S, trace_trailer
 from onceq.model.message import (
+    BODY_TYPE,
     CORRELATION_BYTES,
     OWN,
     PLAIN,
@@ -39,6 +39,8 @@ from onceq.model.message import (
     Journal,
     Message,
     Properties,
+    encoded,
+    encoded_each,
 )
 from onceq.model.record import names
 from onceq.model.run import LENGTH_TYPE, Run, largest_of, total_of

@@ -58,7 +58,7 @@ from onceq.model.message import Acknowledge, Message
 from onceq.model.names import Kind, elements_of
 from onceq.model.requests import PickBy
 from onceq.model.views import looks
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.partners.procedures import Calls, call
 
 # ---- retry ---------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from onceq.errors import InvalidParameter, ServiceNotAvailable
 from onceq.model.identity import GUID_BYTES, TransactionId
 
 if TYPE_CHECKING:
-    from onceq.packet.batch import Batch
+    from onceq.packet.arrived import Batch
 
 DESTINATIONS_MAX = 4_096
 """Names remembered; a session that has seen more forgets them all."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from onceq.model.branches import Xid, decider_of, group_of
-from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY, MessageClass, is_refused_there
 from onceq.model.identity import guid_text
+from onceq.model.resultcodes import FORGOTTEN_THERE, TOLD_ALREADY, MessageClass, is_refused_there
 from onceq.model.views.looks import BranchView
 from onceq.model.views.queues import EndingView, OutgoingView, PutBackView, QueueView, StreamView
 from onceq.model.views.view import Page

@@ -51,7 +51,7 @@ from onceq.console.sign_in import SignIn
 from onceq.console.table import METRICS
 from onceq.errors import ConfigurationError, OnceqError, PortInUse
 from onceq.exposition import PAGES, MetricsPages
-from onceq.model.views.metrics import MetricsView
+from onceq.model.views.view import MetricsView
 
 # ---- app -----------------------------------------------------------------------------------------
 

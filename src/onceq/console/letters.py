@@ -16,11 +16,11 @@ from onceq.console.form_values import FormValues
 from onceq.console.guard import JOB_WAIT_S, LETTERS_MAX, PAGE_MESSAGES, ROWS_LIMIT, ROWS_MAX
 from onceq.console.reading import Told, id_of, may
 from onceq.errors import ReceiveTimeout
-from onceq.model.classes import class_name
 from onceq.model.identity import guid_bytes
 from onceq.model.letters import DEAD, DEAD_XACT, Filter, Letter, filter_of
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
 from onceq.model.message import MessageHeaders
+from onceq.model.resultcodes import class_name
 from onceq.model.rights import Right
 from onceq.model.views.looks import JobView
 

@@ -38,11 +38,11 @@ from onceq.errors import (
     ReceiveTimeout,
     UnsupportedOperation,
 )
-from onceq.model.classes import class_name
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import VIEWS_AT_ONCE
 from onceq.model.message import NO_CORRELATION, Message
 from onceq.model.record import names
+from onceq.model.resultcodes import class_name
 from onceq.model.rights import MEANING, Right
 from onceq.model.views.queues import OutgoingView, QueueView, StreamView
 from onceq.model.views.view import Column, copy_by_name

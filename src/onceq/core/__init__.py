@@ -17,7 +17,6 @@ module imports from its own room and from rooms below, which a check enforces:
 ``transaction``  units of work, branches of XA transactions, groups of branches
 ``transfer``   exactly-once delivery: outgoing queues, sessions, arrival, doubts
 ``management`` what operators see and do
-``restart``    what follows from a restart
-``manager``    the table of rules
+``manager``    the table of rules, and what follows from a restart
 =============  ====================================================================================
 """

@@ -23,9 +23,9 @@ from enum import Enum
 
 from onceq.model.directory import Computer, DistributionList, PublicQueue
 from onceq.model.requests import Pick
+from onceq.model.rights import Regrant
 from onceq.model.run import Extent
-from onceq.model.shared_rights import Regrant
-from onceq.model.views.metrics import MetricsView
+from onceq.model.views.view import MetricsView
 
 Piece = Extent | bytes
 """Bytes to send or hand out: still in the log, or made by the core itself."""
@@ -245,7 +245,7 @@ class Reload:
 
 @dataclass(frozen=True, slots=True)
 class RunJobs:
-    """There is a job to carry out (``core/inputs/inputs.py``)."""
+    """There is a job to carry out (``core/inputs.py``)."""
 
 
 @dataclass(frozen=True, slots=True)

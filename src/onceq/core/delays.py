@@ -39,14 +39,13 @@ from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import SubqueueMade
-from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.connections import Target
-from onceq.core.step.step import Step
+from onceq.core.step.step import ChangeBuilder, Step
 from onceq.errors import IllegalPropertyValue, UnsupportedOperation
-from onceq.model.classes import MessageClass
 from onceq.model.limits import DELAY_S_MAX
 from onceq.model.marks import DELAYED, NEVER_S, SECOND_US, delay_trailer, delayed
 from onceq.model.requests import SendItem
+from onceq.model.resultcodes import MessageClass
 from onceq.packet.own import with_trailer
 
 REFUSED_AT_ONCE: Final = ENDED_AT_ONCE

@@ -3,6 +3,12 @@
 ``step`` hands each input to its rule; the rules are in the other modules. Nothing here waits, reads
 a clock or touches a file, so the same manager runs in production and in the simulator, and equal
 inputs give equal decisions (I27).
+
+Also here:
+
+* The consequences of a restart, once the durable state is loaded.
+
+Upholds: I2, I18, I22.
 """
 
 from __future__ import annotations
@@ -14,11 +20,12 @@ from heapq import heappop
 from typing import Any, Final
 
 from onceq.core import delays
+from onceq.core import rights as required_rights
 from onceq.core.decision import Decision
 from onceq.core.ending import acknowledgments
 from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
-from onceq.core.inputs.inputs import (
+from onceq.core.inputs import (
     Arrived,
     Compose,
     ConnectFailed,
@@ -57,10 +64,9 @@ from onceq.core.management import (
     views,
 )
 from onceq.core.management.operations import reconfigure, tell_doors, tell_trail
-from onceq.core.names.resolve import find_source, index_by_guid
+from onceq.core.names import find_source, index_by_guid
 from onceq.core.peers import lives, strangers
-from onceq.core.receive import cursors, entrance, lookup, poison, reading, receive, receive_exact
-from onceq.core.rights import judge
+from onceq.core.receive import entrance, lookup, poison, receive, receive_exact
 from onceq.core.state.log_space import Live
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import LOCKED, PURGING, REMOVED
@@ -69,11 +75,9 @@ from onceq.core.state.queues import Queue
 from onceq.core.state.records import Change, Op, RangeChange, Relocated
 from onceq.core.state.snapshot import Snapshot, replay
 from onceq.core.state.state import State
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.recent_endings import Counts
-from onceq.core.step.step import Step, Timer
-from onceq.core.step.units import KEY_BYTES, HeldRange
-from onceq.core.transaction import groups, last_agent, second_phase, unit_of_work, xa_branch
+from onceq.core.step.step import ChangeBuilder, Step, Timer
+from onceq.core.step.units import KEY_BYTES, Counts, HeldRange
+from onceq.core.transaction import second_phase, unit_of_work, xa_branch
 from onceq.core.transfer import (
     abandoned_streams,
     arrival,
@@ -86,7 +90,6 @@ from onceq.core.transfer import (
 )
 from onceq.errors import OnceqError, OperationCancelled, ReceiveTimeout
 from onceq.model.addresses import is_one_of
-from onceq.model.classes import MessageClass
 from onceq.model.identity import Identity
 from onceq.model.limits import DELAY_LOOK_S, SPARSE_POSITIONS_MAX
 from onceq.model.marks import NEVER_S, SECOND_US, Now
@@ -145,24 +148,22 @@ from onceq.model.requests import (
     SteerOutgoing,
     TakeRead,
 )
+from onceq.model.resultcodes import MessageClass
 from onceq.model.rights import ActorKind
 from onceq.model.run import Extent
 from onceq.model.settings import Settings
 
 # ---- restart -------------------------------------------------------------------------------------
-#
-# The consequences of a restart, once the durable state is loaded.
-#
-# A crash undoes what was open: transactions that were not prepared are aborted, and what they had
-# received is back in its place (SND-8, RCV-12). Express messages are gone. Prepared branches wait
-# for their decision, groups that had begun to commit continue, and what waits for other managers
-# is sent again. These records are decided like those of any other step.
-#
-# Upholds: I2, I18, I22.
 
 
 def restart(step: Step, entropy: bytes, made_ns: int, *, orderly: bool | None) -> None:
-    """Begin a life: undo, or continue, what the last one had not finished."""
+    """Begin a life: undo, or continue, what the last one had not finished.
+
+    A crash undoes what was open: transactions that were not prepared are aborted, and what they had
+    received is back in its place (SND-8, RCV-12). Express messages are gone. Prepared branches wait
+    for their decision, groups that had begun to commit continue, and what waits for other managers
+    is sent again. These records are decided like those of any other step.
+    """
     # First, because what follows assigns numbers, which have to be those of the new life.
     lives.begin(step, entropy, made_ns, orderly=orderly)
     build = ChangeBuilder(step)
@@ -197,7 +198,7 @@ def restart(step: Step, entropy: bytes, made_ns: int, *, orderly: bool | None) -
             move = RangeChange(Op.END, number, index, at, 1)
             end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_QUEUE_PURGED)
     step.record(build.change)
-    groups.finish(step)
+    second_phase.finish(step)
     copies.tell(step)
     strangers.check_own(step)
     # No receive waits for messages yet, and outgoing queues are started one by one below.
@@ -381,7 +382,7 @@ class Manager:
         if actor is not None and isinstance(item, Request):
             if actor.kind is ActorKind.TOKEN:
                 rights.check_token(self._step, item.owner, actor)
-            judge.judge(self._step, actor, item)
+            required_rights.judge(self._step, actor, item)
 
     def _wrapped(self, now: Now, work: Callable[[Step], None]) -> Decision:
         step = self._step
@@ -483,17 +484,17 @@ def _requests() -> dict[type[Any], Callable[[Step, Any], None]]:
         AcceptClock: peer_operations.accept_clock,
         AskDecision: xa_branch.decision,
         AskOutcome: unit_of_work.outcome,
-        AskRows: last_agent.rows,
+        AskRows: xa_branch.rows,
         Begin: unit_of_work.begin,
-        BeginAttempt: groups.begin,
+        BeginAttempt: second_phase.begin,
         CancelJob: jobs.cancel,
         CancelReceive: receive.cancel,
         Claim: receive_exact.claim,
-        CloseCursor: cursors.close_cursor,
+        CloseCursor: lookup.close_cursor,
         CloseQueue: entrance.close_queue,
         Commit: unit_of_work.commit,
         CommitBranch: xa_branch.commit,
-        CommitGroup: groups.commit,
+        CommitGroup: second_phase.commit,
         CreateQueue: operations.create,
         CreateToken: rights.create,
         DecisionDone: xa_branch.done,
@@ -504,17 +505,17 @@ def _requests() -> dict[type[Any], Callable[[Step, Any], None]]:
         ExplainRight: rights.explain,
         Fetch: receive_exact.fetch,
         ForgetBranch: xa_branch.forget,
-        ForgetGroup: groups.forget,
+        ForgetGroup: second_phase.forget,
         ForgetPeer: peer_operations.forget_peer,
-        ForgetReader: reading.forget,
+        ForgetReader: receive.forget_reader,
         HoldLog: operations.hold,
         LeaveDecision: xa_branch.leave,
         Look: views.look,
         MoveMessage: receive_exact.move,
-        OpenCursor: cursors.open_cursor,
+        OpenCursor: lookup.open_cursor,
         OpenQueue: entrance.open_queue,
         PrepareBranch: xa_branch.prepare,
-        Promise: last_agent.promise,
+        Promise: xa_branch.promise,
         PurgeQueue: operations.purge,
         Receive: receive.receive,
         Reject: receive_exact.reject,
@@ -523,14 +524,14 @@ def _requests() -> dict[type[Any], Callable[[Step, Any], None]]:
         ResetStream: peer_operations.reset_stream,
         RevokeToken: rights.revoke,
         RollbackBranch: xa_branch.rollback,
-        RollbackGroup: groups.rollback,
+        RollbackGroup: second_phase.rollback,
         Send: unit_of_work.send,
         SetQueue: operations.set_queue,
         SetRights: rights.set_rights,
         StartBranch: xa_branch.start,
         StartJob: jobs.start,
         SteerOutgoing: operations.steer,
-        TakeRead: reading.take,
+        TakeRead: receive.take_read,
     }
 
 

@@ -2,6 +2,12 @@
 
 An LDAP directory has its place behind the same interface. All calls come in the thread that pumps,
 so ``look`` has to be quick when nothing has changed.
+
+Also here:
+
+* Changes of a directory's content: one value in, another one out.
+* A directory in memory, shared by the queue managers of one process; for tests, and for programs
+  that have their own way of knowing where each manager is.
 """
 
 from __future__ import annotations
@@ -15,10 +21,7 @@ from onceq.errors import DirectoryError
 from onceq.model.directory import Computer, DistributionList, PublicQueue, Snapshot
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import DIRECTORY_ENTRIES_MAX
-from onceq.model.rights import NO_RIGHTS, SharedRights
-from onceq.model.shared_rights import Regrant, regranted
-
-# ---- contract ------------------------------------------------------------------------------------
+from onceq.model.rights import NO_RIGHTS, Regrant, SharedRights, regranted
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class Directory(Protocol):
         """Return its current rights; the same object as before where nothing has changed."""
 
     def put_rights(self, change: Regrant) -> None:
-        """Grant or revoke rights, by ``model/shared_rights.py``.
+        """Grant or revoke rights, by ``model/rights.py``.
 
         Raises:
             DirectoryError: It could not be changed; nothing was.
@@ -83,15 +86,13 @@ class Directory(Protocol):
 
 
 # ---- book ----------------------------------------------------------------------------------------
-#
-# Changes of a directory's content: one value in, another one out.
-#
-# The keeper of a directory reads its content, lets one of these functions make the next, and
-# replaces the content while nobody else can.
 
 
 def registered(now: Snapshot, computer: Computer, queues: Sequence[PublicQueue]) -> Snapshot:
     """Return a snapshot in which a computer and all its public queues replace its old entries.
+
+    The keeper of a directory reads its content, lets one of these functions make the next, and
+    replaces the content while nobody else can.
 
     Raises:
         DirectoryError: Another queue manager has that name or one of the queues, or there are too
@@ -158,9 +159,6 @@ def _name(computer: Computer) -> str:
 
 
 # ---- memory --------------------------------------------------------------------------------------
-#
-# A directory in memory, shared by the queue managers of one process; for tests, and for programs
-# that have their own way of knowing where each manager is.
 
 
 class MemoryDirectory:

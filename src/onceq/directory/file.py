@@ -35,8 +35,7 @@ from onceq.model.limits import (
     QUEUE_LABEL_CHARS_MAX,
     QUEUE_NAME_CHARS_MAX,
 )
-from onceq.model.rights import SharedRights
-from onceq.model.shared_rights import Regrant
+from onceq.model.rights import Regrant, SharedRights
 
 FORMAT = 1
 _NUMBER_CHARS_MAX = 8

@@ -8,6 +8,10 @@ content.
 An account that can change it grants rights at every queue manager that reads it. So a file that
 everybody on the computer can change is not read.
 
+Also here:
+
+* Files that several processes read and change: never in place, one writer at a time.
+
 Upholds: I24 (a file has a limit, and so has each part of it), I28.
 """
 
@@ -27,18 +31,17 @@ from onceq.errors import DirectoryError, OnceqError
 from onceq.model.identity import guid_bytes, guid_text
 from onceq.model.limits import SHARED_GRANTS_MAX, SHARED_RIGHTS_BYTES_MAX, SHARED_RIGHTS_NUMBER_MAX
 from onceq.model.patterns import ActorPattern, QueuePattern
-from onceq.model.rights import NO_RIGHTS, Grant, SharedRights, grant_of, words_of
-from onceq.model.shared_rights import Regrant, regranted
+from onceq.model.rights import (
+    NO_RIGHTS,
+    Grant,
+    Regrant,
+    SharedRights,
+    grant_of,
+    regranted,
+    words_of,
+)
 
 # ---- replacing -----------------------------------------------------------------------------------
-#
-# Files that several processes read and change: never in place, one writer at a time.
-#
-# A writer holds the lock, reads the file, writes all of it under another name, makes that durable
-# and renames it. So a reader sees the old file or the new one, and a crash in between leaves the
-# old one.
-#
-# Upholds: I24 (a file has a limit).
 
 
 MODE = 0o664
@@ -47,7 +50,12 @@ MODE = 0o664
 
 @contextmanager
 def locked(path: str) -> Iterator[None]:
-    """Hold the lock for changing the files of this name; raises OSError."""
+    """Hold the lock for changing the files of this name; raises OSError.
+
+    A writer holds the lock, reads the file, writes all of it under another name, makes that durable
+    and renames it. So a reader sees the old file or the new one, and a crash in between leaves the
+    old one.
+    """
     file = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o660)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)

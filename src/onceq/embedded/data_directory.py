@@ -23,7 +23,7 @@ from onceq.model.settings import CONFIGURATION_FILE, SOCKET_FILE
 from onceq.tls import authority, folder, own
 
 if TYPE_CHECKING:
-    from onceq.store.check import CheckReport
+    from onceq.store.recovery import CheckReport
 
 
 # ---- data directory ------------------------------------------------------------------------------
@@ -205,8 +205,8 @@ def check(path: str) -> CheckReport:
     Raises:
         NotAStore, NewerFormat: It is no store, or one of a newer onceq.
     """
-    from onceq.store.check import check as check_store
     from onceq.store.files import RealFiles
+    from onceq.store.recovery import check as check_store
 
     return check_store(os.path.abspath(path), RealFiles())
 

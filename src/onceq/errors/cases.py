@@ -1,6 +1,9 @@
-"""Errors of branches that an operator has decided before their outcome was known (XTX-8).
+"""Errors of special cases, which applications find in ``onceq.errors``, the table of all.
 
-Applications find them in ``onceq.errors``, the table of all.
+They are about branches that an operator has decided before their outcome was known (XTX-8), damaged
+bytes, readers that write messages elsewhere and then remove them, calls from where they must not
+come (another process, another loop, the middle of another call), transactions used wrongly, and
+backups that are not believed.
 """
 
 from __future__ import annotations
@@ -8,8 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onceq.errors.base import OnceqError, Refused, UsageError
-
-# ---- by hand -------------------------------------------------------------------------------------
 
 
 class DecidedByHand(OnceqError):
@@ -38,8 +39,6 @@ class RolledBackByHand(DecidedByHand):
 
 
 # ---- damaged -------------------------------------------------------------------------------------
-#
-# Which stored bytes are damaged: what an error says, and the core is told.
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +62,6 @@ class DamagedPiece:
 
 
 # ---- reader --------------------------------------------------------------------------------------
-#
-# Errors of who reads a queue to write its messages elsewhere, and removes them then.
-#
-# Part of `onceq.errors`, where applications find them.
 
 
 class MessagesMissing(Refused):
@@ -97,9 +92,6 @@ class FinishedBefore(Refused):
 
 
 # ---- turn ----------------------------------------------------------------------------------------
-#
-# Errors of calls that come from where they must not: another process, another loop, the middle of
-# another call. Applications find them in `onceq.errors`, the table of all.
 
 
 class WrongProcess(UsageError):
@@ -136,8 +128,6 @@ class CallInCall(UsageError):
 
 
 # ---- usage ---------------------------------------------------------------------------------------
-#
-# Errors in how a program uses transactions; `errors` has all others, and repeats these.
 
 
 class TransactionUsage(UsageError):
@@ -191,8 +181,6 @@ class NotCarriedOut(UsageError):
 
 
 # ---- backup --------------------------------------------------------------------------------------
-#
-# A backup that is not believed.
 
 
 class UntrustedBackup(Refused):

@@ -15,9 +15,9 @@ import pyarrow as pa
 from onceq.core.state.queues import lookup_id
 from onceq.history.columns import ACT_COLUMNS, COLUMNS, Act, Start
 from onceq.history.heads import UNSUMMED, Array, Cut, Heads, nothing, together
-from onceq.model.classes import class_name
 from onceq.model.identity import guid_text
 from onceq.model.marks import SECOND_US
+from onceq.model.resultcodes import class_name
 
 _ARROW: Final = {
     "string": pa.string(), "bigint": pa.int64(), "int": pa.int32(), "boolean": pa.bool_(),

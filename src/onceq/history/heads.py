@@ -18,7 +18,7 @@ import numpy as np
 from onceq.core.state.records import Put, RestOf
 from onceq.errors import DamagedRecord
 from onceq.model.run import Buffer, Run, starts_of, total_of
-from onceq.packet import layout as at
+from onceq.packet import address as at
 from onceq.packet.decode import properties_offset, tx_offset
 from onceq.store.framing import crc32
 

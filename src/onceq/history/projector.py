@@ -65,15 +65,15 @@ from onceq.history.heads import (
     together,
     unread,
 )
-from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID, Identity
 from onceq.model.log import FRAME_HEADER
 from onceq.model.marks import SECOND_US
+from onceq.model.resultcodes import MessageClass
 from onceq.model.run import Buffer
 from onceq.packet.acks import ack_class, parse_final_ack
+from onceq.packet.address import PROP_CLASS
 from onceq.packet.decode import glance, properties_offset
 from onceq.packet.headers import headers
-from onceq.packet.layout import PROP_CLASS
 
 # ---- ends ----------------------------------------------------------------------------------------
 #

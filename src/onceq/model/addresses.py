@@ -2,6 +2,11 @@
 
 ``2130706433``, ``0x7f.1``, ``0177.0.0.1`` and ``::ffff:127.0.0.1`` are 127.0.0.1 to the functions
 of the system that connect. Each is compared in the one form that ``address_of`` gives.
+
+Also here:
+
+* Names of computers: those by which each means itself, and where the others are found.
+* Addresses that only this computer reaches.
 """
 
 from __future__ import annotations
@@ -11,9 +16,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
-
-# ---- addresses -----------------------------------------------------------------------------------
-
 
 _OCTETS: Final = re.compile(r"(?i)(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+)){0,3}")
 
@@ -86,11 +88,6 @@ def leads_home(homes: Iterable[str] | None, address: str) -> bool:
 
 
 # ---- hosts ---------------------------------------------------------------------------------------
-#
-# Names of computers: those by which each means itself, and where the others are found.
-#
-# `localhost` written into a packet means the computer that reads it. So it is good between the
-# applications and the queue manager of one computer, and nothing that others can answer to.
 
 
 HERE: Final = frozenset((".", "localhost"))
@@ -101,7 +98,11 @@ _LOOPBACK: Final = re.compile(
 
 
 def means_itself(host: str) -> bool:
-    """Whether a name or address leads each computer that uses it to that computer itself."""
+    """Whether a name or address leads each computer that uses it to that computer itself.
+
+    ``localhost`` written into a packet means the computer that reads it. So it is good between the
+    applications and the queue manager of one computer, and nothing that others can answer to.
+    """
     if host == "." or _LOOPBACK.fullmatch(host):
         return True
     try:
@@ -159,8 +160,6 @@ class AddressBook:
 
 
 # ---- loopback ------------------------------------------------------------------------------------
-#
-# Addresses that only this computer reaches.
 
 
 def is_loopback(host: str) -> bool:

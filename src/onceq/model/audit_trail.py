@@ -1,5 +1,10 @@
 """Whether the trail of a queue manager is whole: its store, its files, and what others hold of it.
 
+Also here:
+
+* The chain of acts of administration: each digest covers an act and the digest before it.
+* Acts of administration as lines of JSON, as the files of the trail and syslog have them.
+
 Upholds: I28 (who did something is known).
 """
 
@@ -13,15 +18,6 @@ from typing import Any, Final
 from onceq.model.views.managers import ActView, HeadView, TrailView
 
 # ---- act chain -----------------------------------------------------------------------------------
-#
-# The chain of acts of administration: each digest covers an act and the digest before it.
-#
-# So the last digest covers all acts that there ever were. Who holds it and an act's number can
-# say later whether any act up to there was removed, changed or put in, although the digests hold
-# no secret: whoever changes an act must change all digests behind it, and the one that another
-# holds cannot be changed.
-#
-# Upholds: I28 (who did something is known).
 
 
 DIGEST_BYTES: Final = 32
@@ -34,6 +30,11 @@ def digest_act(
 ) -> bytes:
     """The digest of an act: SHA-256 of the digest before it and of its JSON, in ASCII.
 
+    So the last digest covers all acts that there ever were. Who holds it and an act's number can
+    say later whether any act up to there was removed, changed or put in, although the digests hold
+    no secret: whoever changes an act must change all digests behind it, and the one that another
+    holds cannot be changed.
+
     Args:
         before: Digest of the act before it; BEGIN for the first one.
         at_s: Second since 1970.
@@ -45,12 +46,6 @@ def digest_act(
 
 
 # ---- act lines -----------------------------------------------------------------------------------
-#
-# Acts of administration as lines of JSON, as the files of the trail and syslog have them.
-#
-# A line that is no act is a note of who writes them: `{"note": "missing", ...}`.
-#
-# Upholds: I28 (who did something is known).
 
 
 MISSING: Final = "missing"
@@ -66,7 +61,10 @@ _NUMBERS: Final = ("number", "at")
 
 
 def line_of(act: ActView) -> bytes:
-    """The line of an act."""
+    """The line of an act.
+
+    A line that is no act is a note of who writes them: ``{"note": "missing", ...}``.
+    """
     return _line({name: getattr(act, name) for name in _FIELDS})
 
 

@@ -5,13 +5,13 @@ beside it. Those that onceq makes are printable, because databases keep them as 
 ``onceq-`` with the GUID of whoever decides (32 hexadecimal digits) and a number, which that draws;
 ``bqual`` is a short name of the partner.
 
-Branches that are committed as one *group* (``core/transaction/groups.py``) carry the identity of
-the manager on which they are, and ``group.`` at the front of their ``bqual``. The number in their
-``gtrid`` is 12 hexadecimal digits that all attempts at one batch have in common, and 13 characters
-that one attempt has for itself: a token, and a mark of whom the manager has made it for. The mark
-needs a key, which stands beside the store and is told to nobody; so another one that has read an
-identifier begins no branch under it. (Identifiers of before have 12 digits and no mark: what was
-prepared under them is decided as ever.)
+Branches that are committed as one *group* (``core/transaction/second_phase.py``) carry the identity
+of the manager on which they are, and ``group.`` at the front of their ``bqual``. The number in
+their ``gtrid`` is 12 hexadecimal digits that all attempts at one batch have in common, and 13
+characters that one attempt has for itself: a token, and a mark of whom the manager has made it for.
+The mark needs a key, which stands beside the store and is told to nobody; so another one that has
+read an identifier begins no branch under it. (Identifiers of before have 12 digits and no mark:
+what was prepared under them is decided as ever.)
 
 A group may decide for branches at other managers, too. These have the same ``gtrid``, and so the
 identity of the manager that decides. There an *anchor* with that ``gtrid`` stands for them: a
@@ -20,6 +20,10 @@ branch with nothing in it, whose ``bqual`` is ``group.for.`` with the GUID of th
 A branch whose outcome is a row in a database, its *last agent* (``partners/procedures.py``), has an
 ``r`` before the number, so that nobody takes it for one that a queue manager decides, and its
 ``bqual`` is ``row.`` with the name of the database.
+
+Also here:
+
+* What callers see of branches of external transactions, and the words of XA for them.
 """
 
 from __future__ import annotations
@@ -237,15 +241,14 @@ def agent_of(xid: Xid) -> str:
 
 
 # ---- branch --------------------------------------------------------------------------------------
-#
-# What callers see of branches of external transactions, and the words of XA for them.
-#
-# A branch is what this manager does in a transaction that somebody else decides (XTX-3). Its
-# identifier is an `Xid` (`model/branches.py`).
 
 
 class Vote(Enum):
-    """What a partner answers to prepare."""
+    """What a partner answers to prepare.
+
+    A branch is what this manager does in a transaction that somebody else decides (XTX-3). Its
+    identifier is an ``Xid`` (``model/branches.py``).
+    """
 
     PREPARED = "prepared"
     """It can commit and roll back, through any crash (I20)."""

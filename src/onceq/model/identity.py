@@ -4,6 +4,13 @@ A queue manager is known by a GUID, kept as the 16 bytes that stand in packets (
 fields little-endian, MS-MQMQ 2.2.18.1.1). A message is known by the manager that sent it and a
 number (PRP-3). A transaction of a client is known by the client's session and a number, so that
 its outcome can be asked for after a crash (I3a).
+
+Also here:
+
+* Numbers in texts from outside: identifiers, ports, places of a list, options.
+* Who a queue manager is.
+
+Upholds: I24 (no value from outside makes the core fail).
 """
 
 from __future__ import annotations
@@ -15,13 +22,6 @@ from typing import Final
 from onceq.model.record import Record
 
 # ---- numbers -------------------------------------------------------------------------------------
-#
-# Numbers in texts from outside: identifiers, ports, places of a list, options.
-#
-# Python counts many characters as digits that are none here, and gives up on a text of some
-# thousands of digits with an error that is not ours (finding R1). So each such text is read here.
-#
-# Upholds: I24 (no value from outside makes the core fail).
 
 
 NUMBER_MAX: Final = (1 << 64) - 1
@@ -31,6 +31,9 @@ DIGITS_MAX: Final = 20
 
 def read_number(text: str, most: int = NUMBER_MAX, least: int = 0) -> int | None:
     """The number that a text is: 1 to DIGITS_MAX digits of ASCII and nothing else.
+
+    Python counts many characters as digits that are none here, and gives up on a text of some
+    thousands of digits with an error that is not ours (finding R1). So each such text is read here.
 
     Returns:
         None: it is none, or it is below ``least`` or above ``most``.
@@ -129,8 +132,6 @@ class TransactionId(Record, frozen=True, order=True, array_like=True, forbid_unk
 
 
 # ---- manager identity ----------------------------------------------------------------------------
-#
-# Who a queue manager is.
 
 
 class Identity(Record, frozen=True):

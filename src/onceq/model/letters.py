@@ -3,32 +3,34 @@ again.
 
 Nothing is asked or changed here. The client's previews (``client/letters.py``) and the queue
 manager's jobs (``service/jobs.py``) judge letters by the same words.
+
+Also here:
+
+* Numbers of a message's properties in words: for people, where programs get the numbers.
+* Jobs: what a queue manager does to many messages, batch by batch, until it is over.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import Enum
 from functools import lru_cache
 from typing import Any, Final
 
 from onceq.errors import InvalidParameter
-from onceq.model.classes import (
+from onceq.model.identity import NO_GUID, MessageId, guid_bytes, guid_text
+from onceq.model.limits import IDENTIFIERS_MAX, RETURNS_MAX
+from onceq.model.marks import NEVER_S, marked, trace_trailer
+from onceq.model.message import BODY_TYPE, NO_CORRELATION, Acknowledge, Journal, Message
+from onceq.model.record import Record, defaults, names
+from onceq.model.resultcodes import (
     FORGOTTEN_THERE,
     SECOND_LETTER,
     TOLD_ALREADY,
     MessageClass,
     class_name,
 )
-from onceq.model.identity import NO_GUID, MessageId, guid_bytes, guid_text
-from onceq.model.json_body import BODY_TYPE
-from onceq.model.limits import IDENTIFIERS_MAX
-from onceq.model.marks import NEVER_S, marked, trace_trailer
-from onceq.model.message import NO_CORRELATION, Acknowledge, Journal, Message
-from onceq.model.record import Record
 from onceq.model.wording import plural
-
-# ---- letters -------------------------------------------------------------------------------------
-
 
 DEAD_XACT: Final = "SYSTEM$;DEADXACT"
 DEAD: Final = "SYSTEM$;DEADLETTER"
@@ -344,8 +346,6 @@ def cannot_go_back(message: Message, transactional: bool | None) -> str:
 
 
 # ---- message words -------------------------------------------------------------------------------
-#
-# Numbers of a message's properties in words: for people, where programs get the numbers.
 
 
 def in_words(name: str, value: int) -> str | None:
@@ -376,3 +376,90 @@ def _flags(value: Acknowledge | Journal) -> str:
     """The names of what is in it."""
     names = [one.name.lower().replace("_", "-") for one in type(value) if one in value and one.name]
     return ", ".join(names) or "none"
+
+
+# ---- jobs ----------------------------------------------------------------------------------------
+
+
+class JobAction(Enum):
+    """What is done to each message; the values are the words of commands and views.
+
+    What a job is to do is said once, when it starts (``Order``), and is kept as it was said. Which
+    messages are meant is told by the words of dead letters (``model/letters.py``); which are there,
+    the core notes at the start: what comes later is not of the job.
+    """
+
+    RETURN = "return"
+    PURGE = "purge"
+    MOVE = "move"
+    SEND_AS_NEW = "send-as-new"
+
+
+MEANING: Final = {
+    JobAction.RETURN: "send it to its destination again, and remove it here",
+    JobAction.PURGE: "remove it for good",
+    JobAction.MOVE: "send it to another queue, and remove it here",
+    JobAction.SEND_AS_NEW: "send it to its destination as a new message, and keep it here",
+}
+"""What each does, as the documentation says it."""
+
+
+class JobState(Enum):
+    """How far a job is; whatever is not running is over."""
+
+    RUNNING = "running"
+    DONE = "done"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class Order(Record, frozen=True):
+    """What a job is to do.
+
+    Attributes:
+        which: What fits is meant; ages count from the start of the job.
+        to: Destination of all; "": each goes to its own.
+        limit: It ends after so many; 0: when all were looked at.
+        returns_max: What was returned so often stays.
+        in_doubt, second: As in ``model/letters.stays``: letters that stay else.
+    """
+
+    action: JobAction
+    which: Filter = ALL
+    to: str = ""
+    limit: int = 0
+    returns_max: int = RETURNS_MAX
+    in_doubt: bool = False
+    second: bool = False
+
+    def check(self) -> None:
+        """Raises InvalidParameter if it makes no sense."""
+        if self.action is JobAction.MOVE and not self.to:
+            raise InvalidParameter("messages are moved to a queue: say which one")
+        if self.action is JobAction.PURGE and self.to:
+            raise InvalidParameter(
+                "what is removed for good goes nowhere; to move it is another job"
+            )
+        if self.limit < 0 or self.returns_max < 1:
+            raise InvalidParameter("a limit is a number from 1")
+        if min(self.which.older_s, self.which.younger_s) < 0:
+            raise InvalidParameter("an age is a number of seconds from 0")
+
+    def dump(self) -> dict[str, Any]:
+        """As JSON has it: what is as by default is left out."""
+        values = {name: getattr(self, name) for name in _OF_ORDER}
+        values |= {name: getattr(self.which, name) for name in _OF_FILTER}
+        said = {name: value for name, value in values.items() if value != _DEFAULTS[name]}
+        return {**said, "action": self.action.value}
+
+    @classmethod
+    def load(cls, values: dict[str, Any]) -> Order:
+        """Read it back; raises KeyError, TypeError or ValueError."""
+        said = {name: values[name] for name in values if name in _OF_FILTER}
+        rest = {name: values[name] for name in values if name in _OF_ORDER}
+        return cls(**{**rest, "action": JobAction(values["action"]), "which": Filter(**said)})
+
+
+_OF_FILTER: Final = names(Filter)
+_OF_ORDER: Final = tuple(name for name in names(Order) if name not in ("which", "action"))
+_DEFAULTS: Final = defaults(Filter) | defaults(Order)

@@ -8,6 +8,12 @@ the session was made, that they know what it means (``wire/mqqb/internal.py``); 
 is as it always was.
 
 The time is a whole second since 1970 UTC. A part of one is rounded up, so that nothing is early.
+
+Also here:
+
+* Time as it is handed to the core: two clocks that are never mixed.
+* The mark of a message that belongs to a trace: the ``traceparent`` of W3C Trace Context.
+* The mark of a message that was returned from a dead-letter queue: how often it was.
 """
 
 from __future__ import annotations
@@ -19,11 +25,6 @@ from typing import Final
 from onceq.errors import IllegalPropertyValue
 
 # ---- time ----------------------------------------------------------------------------------------
-#
-# Time as it is handed to the core: two clocks that are never mixed.
-#
-# `wall_us` is what people and packets mean (it may jump); `mono_us` is what timers mean (it
-# never goes back while the process runs, and starts anywhere).
 
 
 SECOND_US = 1_000_000
@@ -36,6 +37,9 @@ FOR_EVER_US = 1 << 62
 
 class Now:
     """One reading of both clocks, in integer microseconds. Nobody changes it.
+
+    ``wall_us`` is what people and packets mean (it may jump); ``mono_us`` is what timers mean (it
+    never goes back while the process runs, and starts anywhere).
 
     Attributes:
         wall_s: Whole seconds since 1970-01-01 UTC, as packets carry them. It is kept, because the
@@ -89,20 +93,6 @@ def due_of(end: bytes) -> int:
 
 
 # ---- traced --------------------------------------------------------------------------------------
-#
-# The mark of a message that belongs to a trace: the `traceparent` of W3C Trace Context.
-#
-# It stands behind the extension of the message (PROPID_M_EXTENSION), and behind the mark of a
-# message that was returned (`model/marks.py`); that of a delayed one (`model/marks.py`)
-# stays the last. The client library puts it there and takes it off, and no queue manager reads
-# it. It leaves only in sessions whose other end has said that it knows of it: from what goes to
-# anybody else, it is cut out (`packet/headers.py`), since a trace is no promise, and never a
-# reason to refuse a message.
-#
-# `tracestate` is left out: it has no bound that every vendor keeps, and a trace is whole
-# without it (W3C Trace Context 3.3.1.4 allows to discard it).
-#
-# The mark has a multiple of four bytes, so that the padding of a packet is the same without it.
 
 
 TRACED_MARK: Final = b"OQtrace\0"
@@ -123,6 +113,18 @@ TEXT_CHARS_MAX: Final = 512
 
 def trace_trailer(traceparent: str) -> bytes:
     """What stands behind the extension of a message of that trace.
+
+    It stands behind the extension of the message (PROPID_M_EXTENSION), and behind the mark of a
+    message that was returned (``model/marks.py``); that of a delayed one (``model/marks.py``) stays
+    the last. The client library puts it there and takes it off, and no queue manager reads it. It
+    leaves only in sessions whose other end has said that it knows of it: from what goes to anybody
+    else, it is cut out (``packet/headers.py``), since a trace is no promise, and never a reason to
+    refuse a message.
+
+    ``tracestate`` is left out: it has no bound that every vendor keeps, and a trace is whole
+    without it (W3C Trace Context 3.3.1.4 allows to discard it).
+
+    The mark has a multiple of four bytes, so that the padding of a packet is the same without it.
 
     A later version than 00 is written as 00, with the fields that this has, as W3C Trace Context
     3.2.4 asks for.
@@ -186,12 +188,6 @@ def _text_of(end: bytes) -> str:
 
 
 # ---- returned ------------------------------------------------------------------------------------
-#
-# The mark of a message that was returned from a dead-letter queue: how often it was.
-#
-# It stands behind the extension of the message (PROPID_M_EXTENSION), because that is the one
-# place of a packet which every queue manager passes on and none reads. onceq takes it off again
-# before an application sees the extension; other readers see 12 bytes more.
 
 
 RETURNED_MARK: Final = b"OQreturn"
@@ -201,7 +197,12 @@ RETURNS_MAX: Final = 0xFFFF_FFFF
 
 
 def marked(extension: bytes, count: int) -> bytes:
-    """An extension with the mark behind it, in place of one that is there."""
+    """An extension with the mark behind it, in place of one that is there.
+
+    It stands behind the extension of the message (PROPID_M_EXTENSION), because that is the one
+    place of a packet which every queue manager passes on and none reads. onceq takes it off again
+    before an application sees the extension; other readers see 12 bytes more.
+    """
     plain, _ = unmarked(extension)
     return plain + _RETURNS.pack(min(count, RETURNS_MAX), RETURNED_MARK) if count else plain
 

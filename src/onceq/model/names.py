@@ -8,7 +8,13 @@ shells eat backslashes, ``/`` may be written for ``\`` everywhere; ``str`` print
 Names are ASCII throughout, so that no two of them only look alike. Every fault is reported with
 its position, counted from 0, and a caret below it. Nothing here knows which queues exist.
 
-Upholds: I24 (time and memory grow with the length of the text, which is limited).
+Also here:
+
+* What may be sent to, and in which order: rules about names alone (FN-2, FN-13).
+* One spelling for each name of a queue: what is written down, and what is compared.
+
+Upholds: I24 (time and memory grow with the length of the text, which is limited), I2 (a send is
+refused as a whole).
 """
 
 from __future__ import annotations
@@ -460,16 +466,12 @@ def may_receive(name: FormatName) -> None:
 
 
 # ---- sending -------------------------------------------------------------------------------------
-#
-# What may be sent to, and in which order: rules about names alone (FN-2, FN-13).
-#
-# The queue manager and the Spark operators both decide by these.
-#
-# Upholds: I2 (a send is refused as a whole).
 
 
 def elements_of(text: str) -> tuple[FormatName, ...]:
     """The names that a destination consists of.
+
+    The queue manager and the Spark operators both decide by these.
 
     Raises:
         IllegalFormatName, IllegalPathName: It is no name, or has too many elements.
@@ -516,15 +518,6 @@ def may_send(name: FormatName) -> None:
 
 
 # ---- spelling ------------------------------------------------------------------------------------
-#
-# One spelling for each name of a queue: what is written down, and what is compared.
-#
-# People write `private$/orders`, `PRIVATE$\Orders` or `DIRECT=OS:hub\private$\orders`, and
-# mean one queue. Where a name enters that is kept for long, in an offset, a plan or a row, it is
-# written in the usual way (`usual`). A comparison takes what all names of the queue have in
-# common (`folded`, and `local` where all are names at one queue manager).
-#
-# Upholds: FN-1; nothing is raised for what is no name at all: it is equal to itself alone.
 
 
 _DIRECT: Final = re.compile(r"direct=(?:os|tcp|https?):(?:\\\\)?")
@@ -535,7 +528,13 @@ _SYSTEM: Final = "system$"
 
 
 def usual(name: str) -> str:
-    """A name with ``\\``, however it was typed; capitals stay, and so does a URL."""
+    """A name with ``\\``, however it was typed; capitals stay, and so does a URL.
+
+    People write ``private$/orders``, ``PRIVATE$\\Orders`` or ``DIRECT=OS:hub\\private$\\orders``,
+    and mean one queue. Where a name enters that is kept for long, in an offset, a plan or a row, it
+    is written in the usual way (``usual``). A comparison takes what all names of the queue have in
+    common (``folded``, and ``local`` where all are names at one queue manager).
+    """
     return name if _HTTP_NAME.match(name) else name.replace("/", "\\")
 
 

@@ -8,6 +8,10 @@ are kept until the grants change, as many as ``ANSWERS_KEPT_MAX``.
 What goes with one queue was given by its owner, and nobody weakens what is not theirs: so it does
 not reach those of whom nothing is proven, whatever an older version has taken.
 
+Also here:
+
+* Grants, found by where they hold and by whom they mean: no answer walks over all of them.
+
 Upholds: I28 (nothing happens without a right), I24 (an answer costs the same with many grants).
 """
 
@@ -51,13 +55,6 @@ from onceq.model.rights import (
 from onceq.model.shares import OwnerCounts
 
 # ---- grant index ---------------------------------------------------------------------------------
-#
-# Grants, found by where they hold and by whom they mean: no answer walks over all of them.
-#
-# Grants about a queue are found by its name, or by how their pattern begins, and among them those
-# of an actor in the same way.
-#
-# Upholds: I24 (an answer costs the same with many grants), I28.
 
 
 _IMPLIED: Final[Mapping[Right, frozenset[Right]]] = {
@@ -74,7 +71,11 @@ Key = tuple[ActorPattern, QueuePattern, bool, int]
 
 
 class GrantIndex:
-    """Grants by where they hold, and there by whom they mean."""
+    """Grants by where they hold, and there by whom they mean.
+
+    Grants about a queue are found by its name, or by how their pattern begins, and among them those
+    of an actor in the same way.
+    """
 
     __slots__ = ("_at", "_given")
 

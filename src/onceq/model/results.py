@@ -1,6 +1,10 @@
 """What a queue manager answers to requests that send, commit and open.
 
 These cross a connection as arrays, the values in this order.
+
+Also here:
+
+* A refused send dooms its transaction: whether one does, and what the commit says then.
 """
 
 from __future__ import annotations
@@ -9,8 +13,6 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from onceq.errors import BodyTooLarge, OnceqError, Refused, SendFailed
-
-# ---- results -------------------------------------------------------------------------------------
 
 
 class Sent(NamedTuple):
@@ -74,8 +76,6 @@ class Outcome(StrEnum):
 
 
 # ---- a refused send dooms its transaction --------------------------------------------------------
-#
-# A refused send dooms its transaction: whether one does, and what the commit says then.
 
 
 _SHOWN_CHARS: Final = 200

@@ -2,6 +2,10 @@
 
 The table in ``docs/reference/settings.md`` is generated from this module. What nobody may set is in
 ``limits``.
+
+Also here:
+
+* Files of a data directory that others than its queue manager look for, by name.
 """
 
 from __future__ import annotations
@@ -12,9 +16,6 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from onceq.model.limits import OUTCOME_AGE_S, TIME_TO_REACH_QUEUE_DEFAULT_S
-
-# ---- settings ------------------------------------------------------------------------------------
-
 
 SYSLOG_AUTO: Final = "auto"
 KEEP_ASKED: Final = "asked"
@@ -169,8 +170,6 @@ def as_written(value: object) -> str:
 
 
 # ---- data directory ------------------------------------------------------------------------------
-#
-# Files of a data directory that others than its queue manager look for, by name.
 
 
 STORE_FILE: Final = "STORE"

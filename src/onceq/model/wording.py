@@ -1,4 +1,9 @@
-"""How texts for people say a number of things, and a length of time."""
+"""How texts for people say a number of things, and a length of time.
+
+Also here:
+
+* A text that a person wrote and that is being parsed: its faults are shown where they are.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,6 @@ from typing import Final
 
 from onceq.errors import UsageError
 from onceq.model.record import Record
-
-# ---- wording -------------------------------------------------------------------------------------
 
 
 def plural(count: int, noun: str) -> str:
@@ -27,12 +30,6 @@ def duration(seconds: float) -> str:
 
 
 # ---- caret ---------------------------------------------------------------------------------------
-#
-# A text that a person wrote and that is being parsed: its faults are shown where they are.
-#
-# An error says what is wrong, gives the position (counted from 0), and repeats the text around it
-# with a caret below. The text may be hostile: it is limited first, and what is shown of it is
-# short and printable.
 
 
 SHOWN_BEFORE: Final = 60
@@ -44,7 +41,12 @@ _OUTSIDE = re.compile(r"[^\x20-\x7e]")
 
 def one_line(text: str) -> str:
     """The text of an error for a cell of a table: what is wrong and where, and the text that has
-    the fault behind it, without the caret that would point nowhere there."""
+    the fault behind it, without the caret that would point nowhere there.
+
+    An error says what is wrong, gives the position (counted from 0), and repeats the text around it
+    with a caret below. The text may be hostile: it is limited first, and what is shown of it is
+    short and printable.
+    """
     lines = [line.strip() for line in text.splitlines()]
     first, *shown = [line for line in lines if line not in ("", "^")] or [""]
     return f"{first}: {' '.join(shown)}" if shown else first

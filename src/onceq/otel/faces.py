@@ -41,7 +41,7 @@ from onceq.otel.spans import (
     with_trace,
 )
 from onceq.otel.units import TracedBranch, TracedUnit
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 
 Method = Callable[..., Any]
 Manager = TypeVar("Manager", QueueManager, AsyncQueueManager)

@@ -32,7 +32,7 @@ from onceq.model.branches import Xid
 from onceq.model.limits import PACKET_BYTES_MAX
 from onceq.model.marks import untraced
 from onceq.model.message import Message
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.version import __version__
 
 # ---- names ---------------------------------------------------------------------------------------

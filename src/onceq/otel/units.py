@@ -42,7 +42,7 @@ from onceq.otel.spans import (
     some,
     with_trace,
 )
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 
 T = TypeVar("T")
 BatchT = TypeVar("BatchT", bound=Batch)

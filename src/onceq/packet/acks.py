@@ -5,7 +5,12 @@ Their forms are those of MS-MQQB 2.2.4 and 2.2.5.
 Both are user messages to the sender's order queue with a body of 36 bytes. An order
 acknowledgment is express and may be lost (EOD-36, U6); a final one is recoverable (X-21).
 
-Upholds: I9 as far as bytes go (stream and number are where they were given).
+Also here:
+
+* Packets that only onceq managers exchange: what became of messages in doubt (CNF-22).
+
+Upholds: I9 as far as bytes go (stream and number are where they were given), I24 (entries are
+counted before they are read).
 """
 
 from __future__ import annotations
@@ -16,11 +21,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from onceq.errors import MalformedPacket
-from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID
 from onceq.model.limits import INQUIRY_STREAMS_MAX, PASSED_RANGES_MAX
 from onceq.model.message import Delivery, Properties
 from onceq.model.record import Record
+from onceq.model.resultcodes import MessageClass
 from onceq.model.run import LENGTH_TYPE, Buffer, Run
 from onceq.packet.address import DIRECT, NOWHERE, ON_DESTINATION, PUBLIC, Address
 from onceq.packet.encode import Template, encode_run, template
@@ -235,19 +240,6 @@ def parse_final_ack(packet: Buffer) -> FinalAck:
 
 
 # ---- settle --------------------------------------------------------------------------------------
-#
-# Packets that only onceq managers exchange: what became of messages in doubt (CNF-22).
-#
-# A sender asks (`Inquiry`) about streams in which messages expired after they were transmitted;
-# the receiver answers (`Settlement`) with the numbers that it passed over. A manager that meets
-# two processes with one identity notifies both (`TwoLives`). A sender that waits for reports on
-# acknowledged messages asks which of them will get one (`EndsAsked`, `EndsOpen`). All are
-# express user packets to the order queue, class ORDER_ACK, whose body begins with MAGIC and never
-# has the 36 bytes of an order acknowledgment. They are sent only on sessions on which both sides
-# have announced that they understand them, so other managers never see one. Described in
-# `docs/reference/formats/mqqb.md`.
-#
-# Upholds: I24 (entries are counted before they are read).
 
 
 MAGIC: Final = b"OQX1"
@@ -266,6 +258,15 @@ _COUNT = struct.Struct("<H")
 
 class Inquiry(Record, frozen=True):
     """The question which messages of these streams were accepted.
+
+    A sender asks (``Inquiry``) about streams in which messages expired after they were transmitted;
+    the receiver answers (``Settlement``) with the numbers that it passed over. A manager that meets
+    two processes with one identity notifies both (``TwoLives``). A sender that waits for reports on
+    acknowledged messages asks which of them will get one (``EndsAsked``, ``EndsOpen``). All are
+    express user packets to the order queue, class ORDER_ACK, whose body begins with MAGIC and never
+    has the 36 bytes of an order acknowledgment. They are sent only on sessions on which both sides
+    have announced that they understand them, so other managers never see one. Described in
+    ``docs/reference/formats/mqqb.md``.
 
     Attributes:
         destination: The queue, as the packets of the streams name it.

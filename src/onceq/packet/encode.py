@@ -1,9 +1,14 @@
 """From bodies to packets: the headers once for a batch, the changing fields once for a message.
 
-``encode_run`` puts the headers of a batch (``templates.py``) before every body and fills in sizes,
+``encode_run`` puts the headers of a batch before every body and fills in sizes,
 message numbers and sequence numbers. This is the one place where each outgoing message costs Python
 time, so C code joins bodies with their headers, in blocks that stay in the processor's cache, and
 the numbers are then written column by column: byte k of all of them at once.
+
+Also here:
+
+* The headers of a batch: what its packets have in common, made once.
+* Fields of many equally long headers at once: byte k of all of them is a column.
 
 Upholds: I7 and I8 as far as bytes go (number and previous number are where they were given).
 """
@@ -26,16 +31,10 @@ from onceq.model.limits import LABEL_CHARS_MAX, PACKET_BYTES_MAX
 from onceq.model.message import PRIORITY_DEFAULT, Delivery, Journal, Properties
 from onceq.model.record import Record, settle
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, alike, largest_of, starts_of, total_of
-from onceq.packet import layout as at
+from onceq.packet import address as at
 from onceq.packet.address import NOWHERE, PADDING, Address, MultiNames
 
 # ---- templates -----------------------------------------------------------------------------------
-#
-# The headers of a batch: what its packets have in common, made once.
-#
-# A batch shares destination and properties, so nearly all bytes of its headers are the same. A
-# `Template` holds them, with zeros where messages differ; `encode.py` puts it before every
-# body.
 
 
 HASH_SHA1: Final = 0x8004
@@ -53,6 +52,10 @@ _BASE = struct.Struct("<BBH4sII")
 
 class Template(Record, frozen=True):
     """The headers of every packet of one batch.
+
+    A batch shares destination and properties, so nearly all bytes of its headers are the same. A
+    ``Template`` holds them, with zeros where messages differ; ``encode.py`` puts it before every
+    body.
 
     Attributes:
         head: Everything before the body, with zeros where messages differ.
@@ -208,12 +211,6 @@ def label_bytes(text: str) -> bytes:
 
 
 # ---- columns -------------------------------------------------------------------------------------
-#
-# Fields of many equally long headers at once: byte k of all of them is a column.
-#
-# Writing a column costs a nanosecond or two for each header, and writing a field of one header a
-# hundred times as much. So headers that differ in some fields are made as one piece of bytes, of
-# which columns are set, and cut apart at the end.
 
 
 _NUMBER: Final = 4
@@ -231,6 +228,10 @@ _AS_STORED: Final = sys.byteorder == "little" and array("I").itemsize == _NUMBER
 
 def spread(out: bytearray, place: int, stride: int, raw: bytes | bytearray, size: int) -> None:
     """Write one field of ``size`` bytes into each of several headers.
+
+    Writing a column costs a nanosecond or two for each header, and writing a field of one header a
+    hundred times as much. So headers that differ in some fields are made as one piece of bytes, of
+    which columns are set, and cut apart at the end.
 
     Args:
         out: The headers, one every ``stride`` bytes.

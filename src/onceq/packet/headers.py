@@ -5,6 +5,11 @@ anything is taken. Every field is kept unchanged, padding and reserved bytes too
 ``encode_headers(headers(packet)) == packet`` for every well-formed packet. Bytes after the last
 announced header are kept and counted, never interpreted (U14).
 
+Also here:
+
+* A cursor over bytes from outside: it cannot step outside them, and reports where they are wrong.
+* Remove the marks of traces from packets for a queue manager that has not announced traces.
+
 Upholds: I24.
 """
 
@@ -20,23 +25,19 @@ from onceq.model.limits import LABEL_CHARS_MAX, PACKET_BYTES_MAX
 from onceq.model.marks import TRACED_MARK, place_of
 from onceq.model.record import Record
 from onceq.model.run import Buffer
-from onceq.packet import layout as at
+from onceq.packet import address as at
 from onceq.packet.address import DIRECT, LIST_HEADER, NOWHERE, Address
 
 # ---- reader --------------------------------------------------------------------------------------
-#
-# A cursor over bytes from outside: it cannot step outside them, and reports where they are wrong.
-#
-# Every size that a packet declares is compared with the remaining bytes before anything is taken,
-# so that nothing is allocated without them. `need` does it; the others compare by themselves
-# first and call `need` for its error: a packet has some fifteen fields, and a call for each was
-# an eighth of the cost of a received message.
-#
-# Upholds: I24 (no buffer grows by a number that a remote party wrote).
 
 
 class Reader:
     """Reads one packet from front to back; every fault is a MalformedPacket with its offset.
+
+    Every size that a packet declares is compared with the remaining bytes before anything is taken,
+    so that nothing is allocated without them. ``need`` does it; the others compare by themselves
+    first and call ``need`` for its error: a packet has some fifteen fields, and a call for each was
+    an eighth of the cost of a received message.
 
     Attributes:
         at: Offset of the next byte.
@@ -452,15 +453,6 @@ def _put_properties(
 
 
 # ---- untraced ------------------------------------------------------------------------------------
-#
-# Remove the marks of traces from packets for a queue manager that has not announced traces.
-#
-# A message keeps its mark where it is stored (`model/marks.py`), as another session may carry
-# it to a manager that knows marks. Outgoing packets are checked here, by one search for the mark
-# in all of them; packets that contain it are copied without it. Nothing else in them changes: the
-# mark has a multiple of four bytes, so even the padding is the same.
-#
-# Upholds: no byte of a trace goes to a foreign queue manager.
 
 
 _MARK: Final = re.compile(re.escape(TRACED_MARK))
@@ -468,7 +460,13 @@ _MARK: Final = re.compile(re.escape(TRACED_MARK))
 
 def untraced_packets(data: Buffer) -> Buffer:
     """Return user packets one after another, without the marks of traces; ``data`` itself if there
-    are none."""
+    are none.
+
+    A message keeps its mark where it is stored (``model/marks.py``), as another session may carry
+    it to a manager that knows marks. Outgoing packets are checked here, by one search for the mark
+    in all of them; packets that contain it are copied without it. Nothing else in them changes: the
+    mark has a multiple of four bytes, so even the padding is the same.
+    """
     if _MARK.search(data) is None:
         return data
     view = memoryview(data)

@@ -22,7 +22,7 @@ from onceq.errors import IllegalPropertySize, IllegalPropertyValue, LabelTooLong
 from onceq.model.limits import EXTENSION_BYTES_MAX, LABEL_CHARS_MAX
 from onceq.model.message import CORRELATION_BYTES
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, alike, total_of
-from onceq.packet import layout as at
+from onceq.packet import address as at
 from onceq.packet.encode import (
     BLOCK_MESSAGES,
     CIPHER_RC4,

@@ -6,6 +6,10 @@ A transactional message that was sent to a queue of this manager is in no stream
 its message number, minus its position in its transaction to that queue (from 1), and its previous
 number is the message number of the first of these. Both are equal in all messages of a batch, so
 writing them costs nothing.
+
+Also here:
+
+* Find the messages of a queue that are one transaction of a sender, and whether all are there.
 """
 
 from __future__ import annotations
@@ -17,8 +21,8 @@ from itertools import accumulate
 
 from onceq.model.record import MutableRecord, Record
 from onceq.model.run import Buffer, Run
-from onceq.packet import layout as at
-from onceq.packet.batch import Batch
+from onceq.packet import address as at
+from onceq.packet.arrived import Batch
 from onceq.packet.decode import glance, properties_offset
 from onceq.packet.headers import encode_headers, headers
 
@@ -141,31 +145,28 @@ def first_with_id(run: Run, source: bytes, number: int) -> int:
 
 
 # ---- transaction survey --------------------------------------------------------------------------
-#
-# Find the messages of a queue that are one transaction of a sender, and whether all are there.
-#
-# The position of a message proves nothing: a delay, a retry, a move or a job puts it behind
-# others, or leaves others out between. Its own fields count: whether it is the first or the last
-# of its transaction to this queue (SND-10), and a number. Messages of one transaction have
-# consecutive numbers in the stream that they came in (EOD-4, one commit numbers all of them at
-# once), or, if they were sent on this computer, in the transaction itself (`packet/survey.py`).
-# So a run of numbers without a hole, from a first message to a last one, is a whole transaction.
-#
-# Two kinds of messages have no such run: those that an older onceq has put into a queue of this
-# computer, and those of which a part was sent again in another stream, after a restore of their
-# sender. Their message numbers may prove the same: a commit takes them one after another (PRP-3).
-# A run of them without a hole, of one transaction number, from a first message to a last one,
-# leaves no room for another message of that transaction. If messages to other queues are between
-# them, it proves nothing, and the transaction does not count as complete.
-#
-# Upholds: only what is known to be complete is called complete.
 
 
 Key = tuple[bytes, int, int]
 
 
 class Member(Record, frozen=True):
-    """A message as a survey has seen it."""
+    """A message as a survey has seen it.
+
+    The position of a message proves nothing: a delay, a retry, a move or a job puts it behind
+    others, or leaves others out between. Its own fields count: whether it is the first or the last
+    of its transaction to this queue (SND-10), and a number. Messages of one transaction have
+    consecutive numbers in the stream that they came in (EOD-4, one commit numbers all of them at
+    once), or, if they were sent on this computer, in the transaction itself (``packet/survey.py``).
+    So a run of numbers without a hole, from a first message to a last one, is a whole transaction.
+
+    Two kinds of messages have no such run: those that an older onceq has put into a queue of this
+    computer, and those of which a part was sent again in another stream, after a restore of their
+    sender. Their message numbers may prove the same: a commit takes them one after another (PRP-3).
+    A run of them without a hole, of one transaction number, from a first message to a last one,
+    leaves no room for another message of that transaction. If messages to other queues are between
+    them, it proves nothing, and the transaction does not count as complete.
+    """
 
     lookup: int
     arrived: int

@@ -24,7 +24,7 @@ from itertools import accumulate
 from typing import Final, Protocol
 
 from onceq.core.decision import Answer, CloseSession, Decision, Handed, Piece, Transmit
-from onceq.core.inputs.inputs import Input, Spoiled
+from onceq.core.inputs import Input, Spoiled
 from onceq.core.manager import Manager
 from onceq.errors import DamagedPiece, DamagedRecord
 from onceq.model.limits import (
@@ -37,7 +37,7 @@ from onceq.model.limits import (
 from onceq.model.marks import Now
 from onceq.model.requests import Pick, PickBy, Receive
 from onceq.model.run import LENGTH_TYPE, Buffer, Extent, Run, largest_of, starts_of
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.packet.decode import set_class
 from onceq.packet.survey import HEAD, bodiless, first_with_correlation, first_with_id, head_of
 from onceq.service.clock import Clock

@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from onceq.core.decision import Handed
-from onceq.core.inputs.inputs import Input, JobBatch, JobFailed, NextJob, OwnerCame
+from onceq.core.inputs import Input, JobBatch, JobFailed, NextJob, OwnerCame
 from onceq.core.step.units import KEY_BYTES
 from onceq.errors import (
     InsufficientResources,
@@ -65,7 +65,7 @@ from onceq.model.rights import NOBODY, Actor, place_for
 from onceq.model.run import Buffer
 from onceq.model.settings import ATTEMPT_KEY_FILE
 from onceq.model.tokens import SECRET_BYTES
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.service.clock import Clock
 from onceq.service.engine import Engine
 from onceq.service.tokens import Challenge, actor_of, unproven

@@ -22,13 +22,13 @@ from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar, cast
 
 from onceq.core.decision import Answer, Decision, Handed, HistoryWanted, Measured, Observed
-from onceq.core.inputs.inputs import Input, Spoiled
+from onceq.core.inputs import Input, Spoiled
 from onceq.core.manager import Manager
 from onceq.errors import ConfigurationError, DamagedPiece, DamagedRecord
 from onceq.model.identity import Identity
 from onceq.model.requests import Receive
 from onceq.model.settings import Settings
-from onceq.model.views.metrics import Durations
+from onceq.model.views.view import Durations
 from onceq.service.answers import Verifying, delivered
 from onceq.service.clock import NEVER, Clock, Due, ticks_ns
 from onceq.service.pacing import Rates

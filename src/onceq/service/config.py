@@ -35,7 +35,7 @@ from onceq.model.settings import CONFIGURATION_FILE, SETTING_NAMES, WORDS, Setti
 from onceq.permission import denied
 from onceq.service.logs import FORMATS, LEVELS, event
 from onceq.tls.contexts import Files, Guarded, show, told, trust
-from onceq.wire.srmp.mapping import MappingFile, read
+from onceq.wire.srmp.convert import MappingFile, read_mappings
 
 # ---- config --------------------------------------------------------------------------------------
 
@@ -589,7 +589,7 @@ class MappingFolder:
         if len(data) > MAPPING_FILE_BYTES_MAX:
             return ReadFile(name, None, f"it has more than {MAPPING_FILE_BYTES_MAX} bytes")
         try:
-            return ReadFile(name, read(data))
+            return ReadFile(name, read_mappings(data))
         except MalformedPacket as error:
             return ReadFile(name, None, error.text)
 

@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from onceq.core.inputs.inputs import PutBack
+from onceq.core.inputs import PutBack
 from onceq.errors import (
     AccessDenied,
     ConfigurationError,

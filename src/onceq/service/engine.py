@@ -37,7 +37,7 @@ from onceq.core.decision import (
     TellAct,
     Transmit,
 )
-from onceq.core.inputs.inputs import Compose, Input, OwnerCame, OwnerGone, Tick
+from onceq.core.inputs import Compose, Input, OwnerCame, OwnerGone, Tick
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.directory.contract import Directory

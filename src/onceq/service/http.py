@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 import h11
 
-from onceq.core.inputs.inputs import OwnerCame
+from onceq.core.inputs import OwnerCame
 from onceq.errors import AccessDenied, OnceqError, ServiceNotAvailable
 from onceq.exposition import PAGES, MetricsPages, Page
 from onceq.model.addresses import address_of
@@ -37,7 +37,7 @@ from onceq.model.policy import Door
 from onceq.model.requests import Look
 from onceq.model.rights import NOBODY
 from onceq.model.views import looks
-from onceq.model.views.metrics import PER_QUEUE, MetricsView
+from onceq.model.views.view import PER_QUEUE, MetricsView
 from onceq.model.wording import plural
 from onceq.service.admission import Kind
 from onceq.service.engine import Engine

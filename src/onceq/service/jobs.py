@@ -1,6 +1,6 @@
 """Run jobs, one after another, while a queue manager runs.
 
-A job needs the content of messages, which the core does not have (``core/inputs/inputs.py``). So a
+A job needs the content of messages, which the core does not have (``core/inputs.py``). So a
 thread asks the engine for messages as an application would, decides about each, and hands the
 decisions back, a batch at a time. It keeps nothing: the core has the position of a job. After a
 stop or a crash, the job runs on at the next start.
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, cast
 
-from onceq.core.inputs.inputs import JobBatch, JobDeed, JobFailed, NextJob
+from onceq.core.inputs import JobBatch, JobDeed, JobFailed, NextJob
 from onceq.core.state.job_table import Source, Work
 from onceq.core.state.queue_tables import DEAD_LETTER, DEAD_XACT
 from onceq.core.state.queues import COUNTER_MASK, lookup_id, place_of
@@ -32,9 +32,7 @@ from onceq.errors import (
     StorageFailure,
 )
 from onceq.model import letters
-from onceq.model.classes import MessageClass
-from onceq.model.jobs import JobAction
-from onceq.model.letters import ALL, Letter
+from onceq.model.letters import ALL, JobAction, Letter
 from onceq.model.limits import (
     JOB_BATCH_BYTES,
     JOB_BATCH_MESSAGES,
@@ -45,10 +43,11 @@ from onceq.model.limits import (
 )
 from onceq.model.message import PLAIN, Message
 from onceq.model.requests import Look, PickBy, Receive, SendItem
+from onceq.model.resultcodes import MessageClass
 from onceq.model.run import Run
 from onceq.model.views.looks import QUEUE
 from onceq.model.views.queues import QueueView
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.packet.survey import Survey, head_of
 from onceq.service.logs import event
 

@@ -25,7 +25,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, Final, Protocol
 
-from onceq.core.inputs.inputs import Witnessed
+from onceq.core.inputs import Witnessed
 from onceq.core.manager import Manager
 from onceq.errors import AccessDenied, ManagerAway, OnceqError
 from onceq.model.directory import Snapshot

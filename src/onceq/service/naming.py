@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from onceq.core.decision import Register, Rewrite, RewriteRights
-from onceq.core.inputs.inputs import DirectoryChanged, Input, RightsRead
+from onceq.core.inputs import DirectoryChanged, Input, RightsRead
 from onceq.core.management.directory_rules import list_view
 from onceq.directory.contract import Directory, Seen, SeenRights
 from onceq.errors import DirectoryError

@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Final
 
-from onceq.core.step.recent_endings import OTHER
-from onceq.model.classes import class_name
+from onceq.core.step.units import OTHER
 from onceq.model.letters import ENDS
 from onceq.model.limits import LOG_LINES_AT_ONCE, LOG_RATE_S
+from onceq.model.resultcodes import class_name
 from onceq.service.clock import Clock
 from onceq.service.logs import event
 
@@ -206,7 +206,7 @@ def _tell(what: str, kind: _Kind, now_us: int) -> None:
 #
 # A client that sends a million messages to a missing queue must not cause a million lines here,
 # but an operator must see that they were refused. The core counts its endings
-# (`core/step/recent_endings.py`); at most once a second, while anything happens, the counts
+# (`core/step/units.py`); at most once a second, while anything happens, the counts
 # become lines.
 #
 # Upholds: I24.

@@ -29,7 +29,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from onceq.core.inputs.inputs import TellDoors
+from onceq.core.inputs import TellDoors
 from onceq.errors import ConfigurationError, OnceqError
 from onceq.model.addresses import is_loopback
 from onceq.model.identification import (

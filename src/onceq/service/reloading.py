@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from onceq.core.inputs.inputs import Reconfigure, Witnessed
-from onceq.core.step.audit_entries import WHOLE
+from onceq.core.inputs import Reconfigure, Witnessed
+from onceq.core.step.step import WHOLE
 from onceq.errors import ConfigurationError, OnceqError
 from onceq.model.identity import guid_bytes
 from onceq.model.settings import AT_START as SETTINGS_AT_START

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Protocol, cast
 
 from onceq.core.decision import Scrub
-from onceq.core.inputs.inputs import Scrubbed
+from onceq.core.inputs import Scrubbed
 from onceq.errors import DamagedPiece
 from onceq.model.marks import SECOND_US, Now
 from onceq.model.views.managers import ScrubView

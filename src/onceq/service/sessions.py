@@ -17,7 +17,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, Protocol
 
 from onceq.core.decision import CloseSession, Connect, Declined, Persisted, Ready, Transmit
-from onceq.core.inputs.inputs import (
+from onceq.core.inputs import (
     Arrived,
     ConnectFailed,
     Room,
@@ -25,7 +25,7 @@ from onceq.core.inputs.inputs import (
     SessionClosed,
     SessionOpened,
 )
-from onceq.core.rights.judge import may_post
+from onceq.core.rights import may_post
 from onceq.model.http import HttpNames
 from onceq.model.identification import ITSELF, ON_THIS_COMPUTER, Identification, Proof
 from onceq.model.identity import NO_GUID, guid_text
@@ -34,7 +34,7 @@ from onceq.model.marks import Now
 from onceq.model.policy import Door
 from onceq.model.resultcodes import ConnectionStatus
 from onceq.model.run import Buffer
-from onceq.packet import layout
+from onceq.packet import address as layout
 from onceq.packet.decode import set_places, set_previous
 from onceq.service.committer import Committer
 from onceq.wire.mqqb import session as protocol
@@ -114,7 +114,7 @@ class Link:
 #
 # It carries messages that wait in an outgoing queue under a name that has become one of this
 # computer since. They were sent before anything that is sent to the queue here by now, and arrive
-# before that (`core/names/resolve.py`). It needs no network.
+# before that (`core/names.py`). It needs no network.
 
 
 ADDRESS: Final = "this queue manager"

@@ -18,7 +18,7 @@ from logging import WARNING
 from typing import Final
 
 from onceq.core.decision import TellAct
-from onceq.core.inputs.inputs import TellTrail
+from onceq.core.inputs import TellTrail
 from onceq.core.state.audit_trail import Act, Trail
 from onceq.errors import OnceqError
 from onceq.model.audit_trail import (

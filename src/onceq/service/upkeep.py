@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from typing import Any, Final, Protocol, TypeVar, cast
 
 from onceq.core.decision import Decision
-from onceq.core.inputs.inputs import Relocate, Space, Spoiled
+from onceq.core.inputs import Relocate, Space, Spoiled
 from onceq.core.management.damage import Cursor
 from onceq.errors import DamagedRecord, NoSpace
 from onceq.model.limits import HISTORY_LOG_BYTES, HISTORY_NOTES_MAX, SPARSE_POSITIONS_MAX

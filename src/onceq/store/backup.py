@@ -10,7 +10,11 @@ is no data directory either: no queue manager starts in it.
 
 The format is described in ``docs/reference/formats/backup.md``.
 
-Upholds: I23 (what a backup says is durable is in it, and damage in it is noticed).
+Also here:
+
+* Restore a backup: a store is built beside the existing one, and takes its place in one step.
+
+Upholds: I23 (what a backup says is durable is in it, and damage in it is noticed), I22.
 """
 
 from __future__ import annotations
@@ -28,7 +32,6 @@ from onceq.errors import ConfigurationError, DamagedRecord, NoSpace, StorageFail
 from onceq.model.settings import ATTEMPT_KEY_FILE, CONFIGURATION_FILE, STORE_FILE
 from onceq.model.views.managers import Cut
 from onceq.store import checkpoints, identification, promises, recovery, scan
-from onceq.store.check import check
 from onceq.store.files import Files
 from onceq.store.identification import (
     MANIFEST,
@@ -45,6 +48,7 @@ from onceq.store.identification import (
 )
 from onceq.store.log import LOCK_FILE
 from onceq.store.pool import Pool
+from onceq.store.recovery import check
 from onceq.store.scan import SEGMENT_HEADER, Loaded
 
 # ---- backup --------------------------------------------------------------------------------------
@@ -350,19 +354,6 @@ def write_file(files: Files, path: str, name: str, contents: bytes) -> None:
 
 
 # ---- restoring -----------------------------------------------------------------------------------
-#
-# Restore a backup: a store is built beside the existing one, and takes its place in one step.
-#
-# Everything is copied and compared with the manifest in a directory of its own inside the target.
-# Nothing of a backup is trusted but the contents of files that a store has: marks beside that
-# directory, which no backup can bring, show how far a restore has come. Only when the new store
-# is whole the old one, if there is one, moves aside, and the new one moves up: `STORE`, without
-# which no queue manager starts, last of all. Nothing is ever deleted but copies of a backup. If a
-# restore was interrupted while the old store moved aside, the next one undoes it; if it was
-# interrupted later, it is begun again.
-#
-# Upholds: I22, I23 (a crash leaves the store that was there, or the new one, or none that
-# starts).
 
 
 ASIDE: Final = RESTORING + ".aside"
@@ -379,7 +370,16 @@ _REPLACED = re.compile(r"replaced[0-9A-Za-z-]{0,64}")
 
 
 def parts_of_store(files: Files, path: str) -> list[str]:
-    """Return the names of the files of a store in a directory, ``STORE`` first."""
+    """Return the names of the files of a store in a directory, ``STORE`` first.
+
+    Everything is copied and compared with the manifest in a directory of its own inside the target.
+    Nothing of a backup is trusted but the contents of files that a store has: marks beside that
+    directory, which no backup can bring, show how far a restore has come. Only when the new store
+    is whole the old one, if there is one, moves aside, and the new one moves up: ``STORE``, without
+    which no queue manager starts, last of all. Nothing is ever deleted but copies of a backup. If a
+    restore was interrupted while the old store moved aside, the next one undoes it; if it was
+    interrupted later, it is begun again.
+    """
     found = [name for name in files.names(path) if _PART.fullmatch(name)]
     return sorted(found, key=lambda name: (name != STORE_FILE, name))
 
@@ -554,14 +554,13 @@ class Target:
             self._move(old[1:], self.path, where)
         write_file(files, self.path, MOVING, b"")
         names = parts_of_store(files, self.staging)
-        names += [name for name in (CONFIGURATION_FILE,) if self._staged(name)]
+        names += [
+            name for name in (CONFIGURATION_FILE,) if files.exists(os.path.join(self.staging, name))
+        ]
         self._move([name for name in names if name != STORE_FILE], self.staging, self.path)
         self._move([STORE_FILE], self.staging, self.path)
         self._clear()
         return where if old else ""
-
-    def _staged(self, name: str) -> bool:
-        return self._files.exists(os.path.join(self.staging, name))
 
     def _move(self, names: list[str], here: str, there: str) -> None:
         """Move files; they are durable there before this returns."""

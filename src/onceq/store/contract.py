@@ -19,6 +19,10 @@ Promises:
        segment is kept while it is at or after the checkpoint or while the engine names it live.
 
 Not thread-safe: one caller at a time, except ``read``, which may be called from any thread.
+
+Also here:
+
+* A store that forgets everything when the process ends: for tests and for trying things out.
 """
 
 from __future__ import annotations
@@ -162,8 +166,6 @@ class Store(Protocol):
 
 
 # ---- memory --------------------------------------------------------------------------------------
-#
-# A store that forgets everything when the process ends: for tests and for trying things out.
 
 
 class MemoryStore:

@@ -2,6 +2,10 @@
 
 Everything else gets a ``Files``; tests hand in one that lies about the disk the way real disks do
 (``onceq.testing.disk``). Errors of the operating system leave here as errors of onceq.
+
+Also here:
+
+* File descriptors that the store never loses to other users of the process.
 """
 
 from __future__ import annotations
@@ -21,14 +25,6 @@ from onceq.model.run import Buffer
 from onceq.permission import there
 
 # ---- spares --------------------------------------------------------------------------------------
-#
-# File descriptors that the store never loses to other users of the process.
-#
-# A process may have only a limited number of files open. Connections are counted
-# (`service/admission.py`), but a queue manager inside an application shares its process with
-# all files that the application opens. So a few descriptors are held ready: if there is none left
-# when the store needs one, a spare is given up for it, and taken back as soon as there is room.
-# On a working disk the store never fails because others have opened too much.
 
 
 T = TypeVar("T")
@@ -37,7 +33,14 @@ SHORT: Final = frozenset((errno.EMFILE, errno.ENFILE))
 
 
 class Spares:
-    """Descriptors held ready; any thread may ask."""
+    """Descriptors held ready; any thread may ask.
+
+    A process may have only a limited number of files open. Connections are counted
+    (``service/admission.py``), but a queue manager inside an application shares its process with
+    all files that the application opens. So a few descriptors are held ready: if there is none left
+    when the store needs one, a spare is given up for it, and taken back as soon as there is room.
+    On a working disk the store never fails because others have opened too much.
+    """
 
     def __init__(self, wanted: int = SPARE_DESCRIPTORS) -> None:
         self._wanted = wanted

@@ -27,6 +27,11 @@ A frame is 32 bytes of header, the payload, and padding to a multiple of 8 (``mo
   recovery cut are never taken for something either: neither what is whole there, nor what is half
   there and might become whole by the other half of a later write.
 
+Also here:
+
+* CRC-32 of data on disk, as quickly as this machine can.
+* The checksums of the blocks that a record consists of.
+
 Upholds: I23 (damage is noticed), promise 2 of ``contract.py``.
 """
 
@@ -57,8 +62,6 @@ from onceq.model.run import Buffer
 
 # ---- checksum ------------------------------------------------------------------------------------
 #
-# CRC-32 of data on disk, as quickly as this machine can.
-#
 # zlib-ng sums eight times as many bytes a second as zlib, with the instructions that processors
 # have for it; the sum is the same. It comes with the extra `speed` (decision 0001).
 
@@ -72,8 +75,6 @@ __all__ = ["crc32"]
 
 
 # ---- blocks --------------------------------------------------------------------------------------
-#
-# The checksums of the blocks that a record consists of.
 
 
 def block_checksums(

@@ -5,6 +5,10 @@ directory without it is not a store. ``CLOSED`` is made the same way at every or
 promise like the ``synced`` of a frame: up to there everything was durable. So it is never removed;
 once more was written it merely says less than the log itself.
 
+Also here:
+
+* The manifest of a backup: the list of its parts, read as untrusted input.
+
 Upholds: I23: with ``CLOSED`` even the last records before a stop cannot be lost unnoticed.
 """
 
@@ -43,7 +47,7 @@ SIGNATURE: Final = "BACKUP.signature"
 UNFINISHED: Final = "BACKUP.unfinished"
 """Marks a directory in which a backup was begun, until it has its manifest."""
 RESTORING: Final = "restoring"
-"""Directory in which a restore builds a store before it takes its place (``restoring.py``)."""
+"""Directory in which a restore builds a store before it takes its place (``backup.py``)."""
 STORE_BYTES_MAX: Final = 1 << 16
 """Largest size of the identification, with the caller's content."""
 
@@ -193,14 +197,6 @@ def contents(files: Files, name: str, most: int = STORE_BYTES_MAX, *, plain: boo
 
 
 # ---- manifest ------------------------------------------------------------------------------------
-#
-# The manifest of a backup: the list of its parts, read as untrusted input.
-#
-# A manifest is accepted only if it contains what a generated one could contain: names of files of
-# a store, each once, numbers, a time, and texts that can be shown. The format is described in
-# `docs/reference/formats/backup.md`.
-#
-# Upholds: I23 (damage in a backup is noticed).
 
 
 MANIFEST_FORMAT: Final = 1
@@ -222,7 +218,12 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file of a backup; ``sha256`` in hexadecimal digits."""
+    """One file of a backup; ``sha256`` in hexadecimal digits.
+
+    A manifest is accepted only if it contains what a generated one could contain: names of files of
+    a store, each once, numbers, a time, and texts that can be shown. The format is described in
+    ``docs/reference/formats/backup.md``.
+    """
 
     name: str
     bytes: int

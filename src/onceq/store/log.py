@@ -19,6 +19,10 @@ Files of a store directory (``docs/reference/formats/store.md``):
 Threads: one owner calls everything, with two exceptions. ``read`` and ``replay`` may be called from
 any thread, and so may the ``write`` of what ``checkpoint_begin`` gives.
 
+Also here:
+
+* The last appended records, in memory: they are what will be read first.
+
 Upholds: I1 (as the contract says), I22, I23.
 """
 
@@ -51,11 +55,6 @@ if TYPE_CHECKING:
 
 
 # ---- recent --------------------------------------------------------------------------------------
-#
-# The last appended records, in memory: they are what will be read first.
-#
-# One thread adds; any thread reads without a lock. That is safe because a reader takes the whole
-# state in one step, lists only grow at their end, and trimming makes new lists.
 
 
 TRIM_AT: Final = 4_096
@@ -63,7 +62,11 @@ TRIM_AT: Final = 4_096
 
 
 class Recent:
-    """Payloads by address: all unwritten ones, and others up to ``bytes_max``."""
+    """Payloads by address: all unwritten ones, and others up to ``bytes_max``.
+
+    One thread adds; any thread reads without a lock. That is safe because a reader takes the whole
+    state in one step, lists only grow at their end, and trimming makes new lists.
+    """
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max

@@ -21,7 +21,7 @@ from typing import Any, Final, Self, TypeVar, cast
 
 from onceq.model.run import Buffer
 from onceq.model.settings import Settings
-from onceq.packet import layout as at
+from onceq.packet import address as at
 from onceq.packet.arrived import USER, ArrivedRun
 from onceq.service.clock import SystemClock
 from onceq.testing.managers import QUICK, Manager

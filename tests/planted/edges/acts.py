@@ -6,7 +6,7 @@ from onceq.audit import acts, numbering
 from onceq.core.management import operations, trail
 from onceq.core.peers import lives as peer_heads
 from onceq.core.state import audit_trail as state_trail
-from onceq.core.step import audit_entries as core_acts
+from onceq.core.step import step as core_acts
 from onceq.core.transaction import unit_of_work
 from onceq.history import events, keeper, projector
 from onceq.model import audit_trail

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from onceq.core.names import resolve
+from onceq.core import names as resolve
+from onceq.core import rights as required_rights
 from onceq.core.peers import answer_addresses
-from onceq.core.rights import required_rights
 from onceq.core.transfer import admission
 from onceq.model import addresses
 from tests.planted.planted import Planted, edited
 
-DEMANDS = "tests/unit/core/rights/test_required_rights.py::"
+DEMANDS = "tests/unit/core/test_rights.py::"
 PEERS = "tests/conformance/test_rights.py::"
 HOMES = "tests/unit/core/peers/test_answer_addresses_homes.py::"
 ADDRESSES = "tests/unit/model/test_addresses.py::"

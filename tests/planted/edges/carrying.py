@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onceq.model.marks import NEVER_S
-from onceq.packet import layout as at
+from onceq.packet import address as at
 from onceq.spark.sink import options as sink_options
 from onceq.spark.sink import rows as sink_rows
 from onceq.spark.sink.rows import Carrying

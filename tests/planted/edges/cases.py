@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
+from onceq.core import send
 from onceq.core.ending import ending
 from onceq.core.receive import entrance, receive, receive_exact
-from onceq.core.send import send
 from onceq.core.state.audit_trail import ReportRequest
 from onceq.core.state.queues import Queue
 from onceq.core.step import step as step_module
 from onceq.core.transaction import unit_of_work
 from onceq.core.transfer import arrival, outgoing_queue
-from onceq.model.classes import MessageClass
 from onceq.model.marks import NEVER_S
 from onceq.model.requests import Access, OpenQueue, Receive, Share
+from onceq.model.resultcodes import MessageClass
 from onceq.wire.srmp import envelope
 from tests.planted.planted import Planted
 

@@ -18,7 +18,7 @@ from onceq.client.plans.sending_unit import PipelinedReceive
 from onceq.client.socket_link import SocketLink
 from onceq.client.threads import consuming
 from onceq.client.threads.transaction import Transaction
-from onceq.core.send import send
+from onceq.core import send
 from onceq.core.transaction import unit_of_work
 from onceq.packet import survey
 from onceq.packet.survey import Head
@@ -46,7 +46,7 @@ def _only_quotas_doom(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _last_sends_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a commit brings along and is refused is left out, and the rest is committed."""
-    from onceq.core.send.send import prepared_all
+    from onceq.core.send import prepared_all
 
     def last_sends(step, item, tx):  # type: ignore[no-untyped-def]
         try:

@@ -3,17 +3,17 @@ while something goes on."""
 
 from __future__ import annotations
 
+from onceq.core import rights as required_rights
 from onceq.core.management import copies, jobs, rights
-from onceq.core.rights import required_rights
 from onceq.core.state import state
 from onceq.core.transaction import xa_branch
 from onceq.model import policy
 from onceq.model import rights as model
 from tests.planted.planted import Planted, edited
 
-OWNERS = "tests/unit/core/rights/test_required_rights_owners.py::test_"
+OWNERS = "tests/unit/core/test_rights_owners.py::test_"
 ALONE = "tests/conformance/test_by_itself.py::test_"
-PROMISES = "tests/unit/core/rights/test_required_rights_promises.py::test_"
+PROMISES = "tests/unit/core/test_rights_promises.py::test_"
 
 PLANTED = (
     Planted(

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from onceq.core import rights as required_rights
 from onceq.core.management import work_views
-from onceq.core.rights import judge, required_rights
 from onceq.core.state import branch_table, state
-from onceq.core.transaction import groups, last_agent, second_phase, unit_of_work, xa_branch
+from onceq.core.transaction import second_phase, unit_of_work, xa_branch
 from onceq.model import requests
 from onceq.model.requests.request import Needs
 from onceq.partners import recovery
 from tests.planted.planted import Planted, demanded, edited
 
-OWNED = "tests/unit/core/rights/test_deciders.py::test_"
-RIGHTS = "tests/unit/core/rights/test_recovering.py::test_"
+OWNED = "tests/unit/core/test_rights_deciders.py::test_"
+RIGHTS = "tests/unit/core/test_rights_recovering.py::test_"
 RECOVERY = "tests/unit/partners/test_procedures_deciding.py::test_"
 ROWS = "tests/unit/partners/test_recovery_last.py::test_"
 CHECKPOINT = "tests/property/test_checkpoint.py::test_"
@@ -63,7 +63,7 @@ PLANTED = (
     ),
     Planted(
         "a-promise-does-not-say-whose-it-is",
-        edited(last_agent, "put_on_record(step, tx, step.known_by(item.owner))",
+        edited(xa_branch, "put_on_record(step, tx, step.known_by(item.owner))",
                'put_on_record(step, tx, "")'),
         DECIDES,
     ),
@@ -91,13 +91,13 @@ PLANTED = (
     ),
     Planted(
         "a-batch-is-given-up-ahead-of-time-for-all",
-        edited(groups, "GroupOver(item.prefix, step.known_by(item.owner))",
+        edited(second_phase, "GroupOver(item.prefix, step.known_by(item.owner))",
                'GroupOver(item.prefix, "")'),
         f"{OWNED}a_batch_is_given_up_ahead_of_time_for_oneself",
     ),
     Planted(
         "who-may-not-prepare-dooms-all-the-same",
-        edited(judge,
+        edited(required_rights,
                "own = branch is not None and whose(step, branch) == step.known_by(item.owner)",
                "own = True"),
         f"{OWNED}who_may_not_prepare_a_branch_does_not_doom_it",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onceq.core import manager
-from onceq.core.inputs.inputs import Input
+from onceq.core.inputs import Input
 from onceq.core.management import directory_rules, jobs, operations
 from onceq.core.receive import poison, receive
 from onceq.core.state import position_block, snapshot

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from onceq import permission
+from onceq.core import rights as required_rights
 from onceq.core.management import trail
 from onceq.core.peers import trust
-from onceq.core.rights import judge
 from onceq.model import identification, policy
 from onceq.model.rights import ActorKind
 from onceq.service import api, peer_transports, wires
@@ -16,7 +16,7 @@ from tests.planted.planted import Planted, edited, replaced
 DOORS = "tests/unit/service/test_peer_transports_doors.py"
 NETWORK = "tests/unit/service/test_network.py"
 TLS = "tests/unit/tls"
-PROOFS = "tests/unit/core/state/test_peer_bindings_proofs.py"
+PROOFS = "tests/unit/core/state/test_peer_table_binding_proofs.py"
 
 PLANTED = (
     Planted(
@@ -125,8 +125,8 @@ PLANTED = (
     ),
     Planted(
         "over-http-the-word-counts",
-        edited(judge, "peer.http or source == peer.peer", "source == peer.peer"),
-        "tests/unit/core/rights/test_judge.py"
+        edited(required_rights, "peer.http or source == peer.peer", "source == peer.peer"),
+        "tests/unit/core/test_rights_judge.py"
         "::test_over_http_a_message_that_names_a_queue_manager_has_not_its_rights",
     ),
     Planted(

@@ -14,8 +14,7 @@ from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Lives
 from onceq.core.state.records import Put, RangeChange
 from onceq.core.state.setups import Left, Setup
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step
+from onceq.core.step.step import ChangeBuilder, Step
 from onceq.core.transfer import abandoned_streams, in_doubt, outgoing_queue, transmit
 from onceq.model.letters import Letter
 from onceq.model.limits import LEFT_AHEAD
@@ -24,7 +23,7 @@ from tests.planted.planted import Planted, edited
 LETTERS = "tests/daemon/test_letters.py::"
 LEFT = "tests/conformance/test_what_left.py::"
 BACK = "tests/conformance/test_put_back.py::"
-BUILDER = "tests/unit/core/step/test_change_builder.py::"
+BUILDER = "tests/unit/core/step/test_step_change_builder.py::"
 
 
 def copies_are_believed(patch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import ModuleType
 
 from onceq.core.peers import trust
-from onceq.core.step import early_runs
-from onceq.core.step.early_runs import EarlyRuns, Key
+from onceq.core.step import connections
+from onceq.core.step.connections import EarlyRuns, Key
 from onceq.core.transfer import order_acknowledgments, ordered_arrival, outgoing_queue
 from onceq.core.transfer import transmit as transmitting
 from onceq.packet.arrived import ArrivedRun
@@ -151,7 +151,7 @@ PLANTED = (
         HOLES + "what_was_kept_dies_with_its_session",
     ),
     Planted(
-        "what-is-kept-has-no-size", replaced(early_runs, "_size", lambda run: 0),
+        "what-is-kept-has-no-size", replaced(connections, "_size", lambda run: 0),
         HOLES + "no_more_is_kept_than_there_is_room_for",
     ),
     *(

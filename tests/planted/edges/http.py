@@ -86,7 +86,7 @@ PLANTED = (
     ),
     Planted(
         "capitals-matter-in-urls", _case_matters,
-        "tests/unit/wire/srmp/test_mapping.py::test_addresses_for_stream_receipts",
+        "tests/unit/wire/srmp/test_convert_mapping.py::test_addresses_for_stream_receipts",
     ),
     Planted(
         "web-pages-post", edited(session, "if name == b\"origin\" or", "if False or"),

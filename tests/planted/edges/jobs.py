@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from onceq.core import rights as required_rights
 from onceq.core.management import jobs as core
-from onceq.core.rights import required_rights
 from onceq.core.state import job_table, snapshot
-from onceq.model.jobs import JobAction
+from onceq.model.letters import JobAction
 from onceq.service import jobs
 from tests.planted.planted import Planted, edited, replaced
 

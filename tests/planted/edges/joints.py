@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from onceq.core import manager
+from onceq.core import names as resolve
 from onceq.core.ending import acknowledgments
 from onceq.core.management import directory_rules, jobs
-from onceq.core.names import resolve
 from onceq.core.peers import trust
 from onceq.core.state import in_doubt_table, state
-from onceq.core.transfer import (
-    abandoned_streams,
-    arrival,
-    in_doubt,
-    late_refusals,
-    outgoing_queue,
-    sessions,
-)
+from onceq.core.transfer import abandoned_streams, arrival, in_doubt, outgoing_queue, sessions
 from tests.planted.planted import Planted, edited, replaced
 
 MOVED = "tests/conformance/test_moved.py::test_"
@@ -60,7 +53,7 @@ PLANTED = (
     ),
     Planted(
         "where-a-drained-stream-led-is-forgotten",
-        edited(late_refusals, " or state.all_queues.get(state.drained.get(stream, 0))", ""),
+        edited(outgoing_queue, " or state.all_queues.get(state.drained.get(stream, 0))", ""),
         LATE + "its_stream_may_be_over_by_then",
     ),
     Planted(

@@ -12,7 +12,7 @@ from tests.planted.planted import Planted
 ENGINE = "tests/unit/service/test_engine.py::"
 RECOVERY = "tests/unit/partners/test_recovery_last.py::"
 MARIADB = "tests/unit/partners/test_mariadb_last.py::"
-CORE = "tests/unit/core/transaction/test_last_agent.py::"
+CORE = "tests/unit/core/transaction/test_xa_branch_last_agent.py::"
 
 
 def _what_is_held_is_shown_at_once(patch: pytest.MonkeyPatch) -> None:
@@ -55,9 +55,9 @@ def _nobody_is_waited_for(patch: pytest.MonkeyPatch) -> None:
 
 
 def _an_unbegun_promise_is_found(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.transaction import last_agent
+    from onceq.core.transaction import xa_branch
 
-    original = last_agent._unit_of
+    original = xa_branch._unit_of
 
     def unit_of(step: Any, item: Any) -> Any:
         tx = original(step, item)
@@ -65,7 +65,7 @@ def _an_unbegun_promise_is_found(patch: pytest.MonkeyPatch) -> None:
             tx.phase = Phase.ACTIVE
         return tx
 
-    patch.setattr(last_agent, "_unit_of", unit_of)
+    patch.setattr(xa_branch, "_unit_of", unit_of)
 
 
 def _a_request_keeps_its_ticket(patch: pytest.MonkeyPatch) -> None:

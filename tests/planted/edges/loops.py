@@ -6,7 +6,7 @@ import pytest
 
 from onceq.client import handlers, loops
 from onceq.client.plans import handles, sending_unit
-from onceq.core.send import send
+from onceq.core import send
 from onceq.core.transaction import unit_of_work
 from tests.planted.planted import Planted, edited
 

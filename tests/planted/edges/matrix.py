@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from onceq.client import address
-from onceq.core.rights import required_rights
-from onceq.core.transaction import groups
+from onceq.core import rights as required_rights
+from onceq.core.transaction import second_phase
 from onceq.core.transfer import admission, arrival, sessions
 from onceq.model import identification, policy, requests
 from onceq.model.requests import Request
@@ -47,7 +47,7 @@ PLANTED = (
     ),
     Planted(
         "a-batch-is-undone-by-anybody",
-        edited(groups, "if not own or one.by == own]", "]"),
+        edited(second_phase, "if not own or one.by == own]", "]"),
         ROWS,
     ),
     Planted(

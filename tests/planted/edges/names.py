@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from onceq.core import names as resolve
 from onceq.core.management import msmq_names
-from onceq.core.names import packet_names
 from onceq.core.peers import trust
 from onceq.core.state import snapshot, state
 from onceq.core.transfer import abandoned_streams, pending_outcomes
@@ -54,7 +54,7 @@ PLANTED = (
     ),
     Planted(
         "a-queue-in-other-letters-is-none-when-messages-come",
-        edited(packet_names, "key = address.direct.casefold()", "key = address.direct"),
+        edited(resolve, "key = address.direct.casefold()", "key = address.direct"),
         SIM,
     ),
     Planted(

@@ -15,7 +15,7 @@ BRANCH = ONCE + "test_a_branch_writes_it_once_with_its_promise_and_once_with_its
 
 
 def _written_for_each(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.send import send
+    from onceq.core import send
 
     patch.setattr(send, "_rest_of", lambda build, part: None)
 
@@ -47,7 +47,7 @@ def _damage_is_looked_for_in_fronts(patch: pytest.MonkeyPatch) -> None:
 
 
 def _branches_write_for_each(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.send import send
+    from onceq.core import send
 
     patch.setattr(send, "_shared", lambda batch: False)
 

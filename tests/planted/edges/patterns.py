@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from onceq import hidden
+from onceq.core import rights as required_rights
 from onceq.core.management import rights as rights_rules
 from onceq.core.receive import entrance, lookup
-from onceq.core.rights import judge, required_rights
 from onceq.model import patterns, policy, rights
 from tests.planted.planted import Planted, edited
 
-NAMES = "tests/unit/core/rights/test_required_rights_patterns.py::test_"
-WHOLE = "tests/unit/core/rights/test_required_rights_whole.py::test_"
+NAMES = "tests/unit/core/test_rights_patterns.py::test_"
+WHOLE = "tests/unit/core/test_rights_whole.py::test_"
 BUDGET = "tests/budgets/test_rights.py::test_"
 MODEL = "tests/unit/model/test_rights.py::test_"
 
@@ -37,7 +37,7 @@ PLANTED = (
     ),
     Planted(
         "a-star-in-a-name-is-written-as-it-is",
-        edited(judge, "str(QueuePattern.exactly(called))", "str(called)"),
+        edited(required_rights, "str(QueuePattern.exactly(called))", "str(called)"),
         f"{NAMES}what_a_refusal_says_to_type_gives_the_right_there_alone",
     ),
     Planted(

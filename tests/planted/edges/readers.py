@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.ending import dead_letters
-from onceq.core.receive import entrance, reading
+from onceq.core.ending import ending
+from onceq.core.receive import entrance, receive
 from onceq.core.state import client_memory
 from onceq.core.state.client_memory import Readings
 from onceq.spark import connections
@@ -36,12 +36,12 @@ def _removing_again_is_a_step_back(patch: pytest.MonkeyPatch) -> None:
 PLANTED = (
     Planted(
         "removed-and-nobody-has-read",
-        edited(reading, "        tx.reads.append(read)\n", ""),
+        edited(receive, "        tx.reads.append(read)\n", ""),
         READERS + "who_has_read_is_remembered_with_the_commit",
     ),
     Planted(
         "removed-at-once-and-nobody-has-read",
-        edited(reading, "build.change.marks = Marks(reads=(read,))", "pass"),
+        edited(receive, "build.change.marks = Marks(reads=(read,))", "pass"),
         READERS + "outside_a_transaction_it_is_one_record_too",
     ),
     Planted(
@@ -59,22 +59,22 @@ PLANTED = (
     ),
     Planted(
         "promised-to-a-coordinator-without-its-reader",
-        edited(reading, "if tx.xid is not None:", "if False:"),
+        edited(receive, "if tx.xid is not None:", "if False:"),
         READERS + "what_cannot_say_who_has_read",
     ),
     Planted(
         "no-copy-where-the-queue-keeps-none",
-        edited(reading, "CopiedRange if item.keep else HeldRange", "HeldRange"),
+        edited(receive, "CopiedRange if item.keep else HeldRange", "HeldRange"),
         READERS + "copies_are_kept_where_they_are_wanted",
     ),
     Planted(
         "a-full-journal-drops-what-was-to-be-kept",
-        replaced(reading, "_check_journal", lambda step, item, queue, places: None),
+        replaced(receive, "_check_journal", lambda step, item, queue, places: None),
         READERS + "a_full_journal_refuses_and_nothing_is_removed",
     ),
     Planted(
         "a-promised-copy-is-dropped",
-        edited(dead_letters, "        not in_any_case\n        and ", "        "),
+        edited(ending, "        not in_any_case\n        and ", "        "),
         READERS + "a_copy_that_was_promised_is_kept",
     ),
     Planted(
@@ -89,7 +89,7 @@ PLANTED = (
     ),
     Planted(
         "a-lost-hold-still-removes",
-        edited(reading, "    if item.handle:\n", "    if False:\n"),
+        edited(receive, "    if item.handle:\n        held", "    if False:\n        held"),
         READERS + "a_hold_that_nobody_renews_ends_when_it_is_in_the_way",
     ),
     Planted(

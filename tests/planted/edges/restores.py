@@ -14,11 +14,10 @@ from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import RangeChange
 from onceq.core.state.setups import LifeBegun, Setup, StorePutBack
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step, Timer
+from onceq.core.step.step import ChangeBuilder, Step, Timer
 from onceq.core.transfer import abandoned_streams, pending_outcomes, sessions
 from onceq.core.transfer.pending_outcomes import NumberRange
-from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
+from onceq.model.resultcodes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.store import backup
 from onceq.store.backup import Part
 from tests.planted.planted import SIM, Planted, replaced

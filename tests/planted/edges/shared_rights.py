@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from onceq.core import rights as required_rights
 from onceq.core.management import rights
-from onceq.core.rights import required_rights
 from onceq.core.state import snapshot
 from onceq.directory import rights_file
 from onceq.model import policy
 from onceq.model import rights as model
-from onceq.model import shared_rights as shared
+from onceq.model import rights as shared
 from onceq.service import naming
 from tests.planted.planted import Planted, edited
 
@@ -20,7 +20,7 @@ PLANTED = (
     Planted(
         "who-waits-keeps-its-right",
         edited(rights, "            look_again(step)\n", "            pass\n"),
-        "tests/unit/core/rights/test_required_rights.py::test_a_receive_that_waits_ends_when_its_right_goes",
+        "tests/unit/core/test_rights.py::test_a_receive_that_waits_ends_when_its_right_goes",
     ),
     Planted(
         "the-directory-makes-administrators",

@@ -8,13 +8,13 @@ from types import ModuleType
 
 import pytest
 
+from onceq.core import names as resolve
 from onceq.core.management import jobs, operations, rights
-from onceq.core.names import resolve
-from onceq.core.receive import cursors, entrance, lookup, receive
+from onceq.core.receive import entrance, lookup, receive
 from onceq.core.state import branch_table, queue_tables
-from onceq.core.step import readers, units
 from onceq.core.step import step as asked
-from onceq.core.transaction import groups, unit_of_work, xa_branch
+from onceq.core.step import units
+from onceq.core.transaction import second_phase, unit_of_work, xa_branch
 from onceq.core.transfer import admission
 from onceq.model import policy, shares
 from tests.planted.planted import Planted, edited
@@ -53,7 +53,7 @@ PLANTED = (
     Planted("shares-nobody-counts-grants", _unasked(rights, "GRANTS"), FILLS),
     Planted("shares-nobody-counts-jobs", _unasked(jobs, "JOBS", "refusal(step, "), FILLS),
     Planted("shares-nobody-counts-handles", _unasked(entrance, "HANDLES"), FILLS),
-    Planted("shares-nobody-counts-cursors", _unasked(cursors, "CURSORS"), FILLS),
+    Planted("shares-nobody-counts-cursors", _unasked(lookup, "CURSORS"), FILLS),
     Planted("shares-nobody-counts-waits", _unasked(receive, "WAITS"), FILLS),
     Planted("shares-nobody-counts-transactions", _unasked(unit_of_work, "TRANSACTIONS"), FILLS),
     Planted("shares-nobody-counts-branches",
@@ -61,7 +61,7 @@ PLANTED = (
     Planted("shares-nobody-counts-decisions",
             _unasked(xa_branch, "DECISIONS", "refusal(step, "), FILLS),
     Planted("shares-nobody-counts-names",
-            edited(groups, "    full = refusal(step, by, Thing.GROUPS, own, count)",
+            edited(second_phase, "    full = refusal(step, by, Thing.GROUPS, own, count)",
                    "    full = ''"), FILLS),
     Planted("shares-nobody-counts-streams",
             _unasked(admission, "STREAMS", "refusal(step, "), FILLS),
@@ -85,7 +85,7 @@ PLANTED = (
             edited(branch_table, "            self.named_by.drop(known.by)\n",
                    "            pass\n"), COUNTED),
     Planted("shares-a-lost-cursor-counts",
-            edited(readers, "            self.taken_away(cursor)\n",
+            edited(units, "            self.taken_away(cursor)\n",
                    "            del self.cursors[cursor]\n"), COUNTED),
     Planted("shares-a-prepared-branch-counts-as-open",
             edited(xa_branch, "    step.units.closed(tx)\n", ""), COUNTED),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onceq.core.state.branch_table import Branches
-from onceq.core.transaction import groups, xa_branch
+from onceq.core.transaction import second_phase, xa_branch
 from onceq.spark import connections
 from onceq.spark.sink import branches, task, writer
 from onceq.spark.sink import options as sink_options
@@ -25,7 +25,7 @@ def _others_are_not_decided(patch: pytest.MonkeyPatch) -> None:
 
 PLANTED = (
     Planted(
-        "another-write-is-a-repetition", replaced(groups, "_same", lambda known, item: None),
+        "another-write-is-a-repetition", replaced(second_phase, "_same", lambda known, item: None),
         GROUPS + "what_was_committed_as_another_is_no_repetition",
     ),
     Planted(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from onceq.client.plans import selection, unit_of_work
+from onceq.core import send
 from onceq.core.management import jobs
 from onceq.core.receive import entrance, poison, receive
-from onceq.core.send import send
 from onceq.core.state import queue_tables
 from onceq.packet import survey
 from onceq.service import jobs as service_jobs

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from onceq.core.rights import required_rights
+from onceq.core import rights as required_rights
 from onceq.core.state import branch_table
-from onceq.core.transaction import groups, xa_branch
+from onceq.core.transaction import second_phase, xa_branch
 from onceq.model import branches
 from tests.planted.planted import Planted, edited
 
-TESTS = "tests/unit/core/rights/test_required_rights_groups.py::test_"
+TESTS = "tests/unit/core/test_rights_groups.py::test_"
 
 PLANTED = (
     Planted(
@@ -21,24 +21,23 @@ PLANTED = (
     ),
     Planted(
         "a-batch-is-undone-by-whoever-guesses-its-prefix",
-        edited(groups, "if not own or one.by == own]", "]"),
+        edited(second_phase, "if not own or one.by == own]", "]"),
         f"{TESTS}who_has_the_same_rights_does_not_undo_a_batch",
     ),
     Planted(
         "a-branch-of-a-batch-is-decided-by-whoever-could-have-done-it",
-        edited(required_rights, "return is_group_prefix(group_of(xid), step.identity.guid)",
-               "return False"),
+        edited(required_rights, "is_group_prefix(group_of(tx.xid), step.identity.guid)", "False"),
         f"{TESTS}who_has_the_same_rights_does_not_undo_a_batch",
     ),
     Planted(
         "a-branch-of-a-batch-elsewhere-has-an-owner-too",
-        edited(required_rights, "return is_group_prefix(group_of(xid), step.identity.guid)",
-               'return group_of(xid) != b""'),
+        edited(required_rights, "is_group_prefix(group_of(tx.xid), step.identity.guid)",
+               'group_of(tx.xid) != b""'),
         f"{TESTS}a_branch_of_a_batch_elsewhere_is_decided_by_whoever_may_do_its_work",
     ),
     Planted(
         "who-runs-the-manager-gives-up-his-own-alone",
-        edited(groups, "if not own or one.by == own]", "if one.by == own]"),
+        edited(second_phase, "if not own or one.by == own]", "if one.by == own]"),
         f"{TESTS}a_batch_is_given_up_by_whose_it_is_and_by_who_runs_the_manager",
     ),
     Planted(

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from onceq.core import rights as required_rights
 from onceq.core.management import trail
-from onceq.core.rights import required_rights
 from onceq.core.state import branch_table
-from onceq.core.transaction import last_agent
+from onceq.core.transaction import xa_branch
 from onceq.model import requests
 from onceq.model.requests.request import Needs
 from onceq.partners import recovery, sqlite
 from tests.planted.planted import Planted, demanded, edited
 
 RECOVERY = "tests/unit/partners/test_recovery_last.py::test_"
-TESTS = "tests/unit/core/rights/test_required_rights_whose_rows.py::test_"
+TESTS = "tests/unit/core/test_rights_whose_rows.py::test_"
 ADDS = f"{TESTS}nobody_adds_to_the_rows_of_another"
 
 PLANTED = (
@@ -64,7 +64,7 @@ PLANTED = (
     ),
     Planted(
         "a-promise-is-made-for-a-database-that-was-set-back",
-        edited(last_agent, "    if set_back and agent_of(item.xid) in set_back:\n",
+        edited(xa_branch, "    if set_back and agent_of(item.xid) in set_back:\n",
                "    if False:\n"),
         f"{RECOVERY}what_one_process_has_found_others_are_told",
     ),

@@ -34,15 +34,15 @@ def _numbers_never_transmitted(patch: pytest.MonkeyPatch) -> None:
 
 
 def _bindings_forgotten(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.state.peer_bindings import Bindings
+    from onceq.core.state.peer_table import Bindings
 
     patch.setattr(Bindings, "dump", lambda self: [])
 
 
 def _the_one_before_may_tell_of_all(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.state import peer_bindings, state
+    from onceq.core.state import peer_table, state
 
-    original = peer_bindings.hand_over
+    original = peer_table.hand_over
 
     def hand_over(outgoing_queue: object, before: bytes, sent: int | None) -> None:
         original(outgoing_queue, before, (1 << 40))  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ def _a_future_is_noted_of_an_inquiry(patch: pytest.MonkeyPatch) -> None:
 
 
 def _whoever_comes_first_is_the_router(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.state.peer_bindings import Bindings
+    from onceq.core.state.peer_table import Bindings
 
     original = Bindings.guid_of
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from onceq.core import manager
+from onceq.core import names as resolve
 from onceq.core.management import views
-from onceq.core.names import packet_names, resolve
 from onceq.core.peers import strangers
 from onceq.core.transfer import connecting
 from onceq.directory import contract
@@ -22,12 +22,12 @@ PLANTED = (
     ),
     Planted(
         "localhost-in-a-packet-is-its-reader",
-        edited(packet_names, "name.host.casefold() in step.names.everybody", 'name.host == "."'),
+        edited(resolve, "name.host.casefold() in step.names.everybody", 'name.host == "."'),
         NAMES + "answers_find_the_way_back_when_a_queue_of_localhost_is_named",
     ),
     Planted(
         "messages-for-another-computer-are-taken-in-silence",
-        edited(packet_names, 'return "" if is_one_of(host, step.names.own_names) else host',
+        edited(resolve, 'return "" if is_one_of(host, step.names.own_names) else host',
                'return ""'),
         NAMES + "messages_for_another_computer_are_taken_and_told_of",
     ),

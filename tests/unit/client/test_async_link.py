@@ -20,7 +20,7 @@ from onceq.client.link import Request
 from onceq.errors import LinkLost, QueueNotFound, ServiceNotAvailable, UnknownVersion
 from onceq.model import requests
 from onceq.model.results import Sent
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.wire.app.frames import ANSWER
 from tests.unit.client.scripted import WAIT_S, Scripted
 from tests.unit.client.tls_door import Authority, Door

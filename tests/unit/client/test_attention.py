@@ -8,8 +8,7 @@ from onceq.client.attention import Seen, held_up, to_look_at
 from onceq.model.limits import CERTIFICATE_WARN_DAYS
 from onceq.model.marks import DAY_S
 from onceq.model.views.managers import StatusView
-from onceq.model.views.metrics import MetricsView
-from onceq.model.views.view import Page
+from onceq.model.views.view import MetricsView, Page
 
 ENDS_S = 1_800_000_000
 

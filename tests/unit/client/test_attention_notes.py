@@ -16,10 +16,9 @@ from onceq.cli import lists, outgoing, qm, queues, top
 from onceq.console import reading
 from onceq.console.form_values import FormValues
 from onceq.console.table import environment
-from onceq.model.classes import MessageClass
+from onceq.model.resultcodes import MessageClass
 from onceq.model.views.looks import BranchView, JobView
 from onceq.model.views.managers import ClashView, RightView, StatusView
-from onceq.model.views.metrics import MetricsView, OutgoingMetrics
 from onceq.model.views.queues import (
     EVERY_FAILS,
     ConsumerView,
@@ -28,7 +27,7 @@ from onceq.model.views.queues import (
     QueueView,
     SendInfo,
 )
-from onceq.model.views.view import Page
+from onceq.model.views.view import MetricsView, OutgoingMetrics, Page
 
 Q, D = "private$\\orders", "DIRECT=OS:BETA\\private$\\stock"
 NOW = int(time.time())

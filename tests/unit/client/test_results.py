@@ -11,7 +11,7 @@ from onceq.model.identity import NO_GUID, MessageId
 from onceq.model.message import Properties
 from onceq.model.run import Run
 from onceq.packet.address import Address
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.packet.encode import encode_run, template
 
 SOURCE = bytes(range(16))

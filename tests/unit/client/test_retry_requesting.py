@@ -24,7 +24,7 @@ from onceq.model.limits import REQUEST_GRACE_S
 from onceq.model.requests import PickBy
 from onceq.model.results import Sent
 from onceq.model.run import LENGTH_TYPE, Run
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from tests.unit.client.script import Q, Script
 from tests.unit.packet.samples import packet
 

@@ -16,7 +16,7 @@ from onceq.errors import InvalidParameter, ServiceNotAvailable, TransactionOver
 from onceq.model.identity import TransactionId
 from onceq.model.results import Outcome
 from onceq.model.run import Run
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 
 HOME = Greeting("ALPHA", bytes(range(16)), 1_000_000, outcome_age_s=100)
 

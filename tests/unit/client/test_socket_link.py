@@ -35,7 +35,7 @@ from onceq.model.message import PLAIN
 from onceq.model.requests import SendItem
 from onceq.model.results import Sent
 from onceq.model.run import Run
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.wire.app.frames import ANSWER
 from tests.unit.client.scripted import WAIT_S, Scripted, begun
 from tests.unit.client.tls_door import Authority, Door

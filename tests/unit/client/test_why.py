@@ -9,8 +9,8 @@ import pytest
 from onceq.client.why import branch_advice, stream_why, why
 from onceq.core.transfer.outgoing_queue import STATES
 from onceq.model.branches import ONCEQ_FORMAT, Xid, make_gtrid
-from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
+from onceq.model.resultcodes import MessageClass
 from onceq.model.views.looks import BranchView
 from onceq.model.views.queues import EndingView, OutgoingView, PutBackView, QueueView, StreamView
 from onceq.model.wording import duration

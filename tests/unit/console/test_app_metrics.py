@@ -19,7 +19,7 @@ from onceq.console.managers import Managers, Watched
 from onceq.console.table import METRICS
 from onceq.errors import AccessDenied, OnceqError, ServiceNotAvailable
 from onceq.exposition import PAGES
-from onceq.model.views.metrics import MetricsView
+from onceq.model.views.view import MetricsView
 
 
 class Site:

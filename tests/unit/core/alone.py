@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from onceq.core import inputs
 from onceq.core.decision import Answer, Decision, Measured
-from onceq.core.inputs import inputs
-from onceq.core.inputs.inputs import JobBatch, JobFailed, NextJob, PutBack
+from onceq.core.inputs import JobBatch, JobFailed, NextJob, PutBack
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, LOCKED
-from onceq.core.state.transition_tables import Link
+from onceq.core.state.positions import Link
 from onceq.model.identity import Identity
 from onceq.model.log import FRAME_HEADER
 from onceq.model.marks import Now

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core.inputs.inputs import Tick
+from onceq.core.inputs import Tick
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.queues import Queue

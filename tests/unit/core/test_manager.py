@@ -8,9 +8,9 @@ from functools import partial
 
 import pytest
 
+from onceq.core import inputs
 from onceq.core.decision import Handed
 from onceq.core.ending.ending import ENDED_AT_ONCE, UNASKED_FOR_ONE
-from onceq.core.inputs import inputs
 from onceq.core.state.queue_tables import DEAD_XACT
 from onceq.core.state.queues import lookup_id
 from onceq.core.state.state import State

@@ -20,8 +20,7 @@ from onceq.model.limits import (
     SHARED_RIGHTS_BYTES_MAX,
     SHARED_RIGHTS_NUMBER_MAX,
 )
-from onceq.model.rights import NO_RIGHTS, Grant, SharedRights, grant_of
-from onceq.model.shared_rights import Regrant
+from onceq.model.rights import NO_RIGHTS, Grant, Regrant, SharedRights, grant_of
 
 ID = b"I" * 16
 CARL = grant_of("certificate:carl", ["send", "peek"], "private$\\orders*")

@@ -19,7 +19,7 @@ from typing import Any, cast
 import pytest
 
 import onceq
-from onceq.core.inputs.inputs import Tick
+from onceq.core.inputs import Tick
 from onceq.embedded import host as host_module
 from onceq.embedded.host import EmbeddedHost, Slot
 from onceq.errors import (
@@ -38,7 +38,7 @@ from onceq.model.requests import SendItem
 from onceq.model.run import Run
 from onceq.model.settings import Settings
 from onceq.model.views.view import Page
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.service.config import Configuration
 from onceq.service.data_directory import init, open_store
 from onceq.service.wires import PeerWire

@@ -6,8 +6,7 @@ import pytest
 
 from onceq.errors import BodyNotJson
 from onceq.model.identity import MessageId, guid_bytes
-from onceq.model.json_body import BODY_TYPE
-from onceq.model.message import Message
+from onceq.model.message import BODY_TYPE, Message
 
 GUID = guid_bytes("01234567-89ab-cdef-0123-456789abcdef")
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from onceq.model.message import PLAIN, Journal, Properties
 from onceq.model.names import parse_format_name
 from onceq.model.run import Run
-from onceq.packet import layout as at
+from onceq.packet import address as at
 from onceq.packet.address import DIRECT, Address, Element, MultiNames
 from onceq.packet.decode import headers
 from onceq.packet.encode import Template, encode_run, template

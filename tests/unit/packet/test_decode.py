@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from onceq.errors import MalformedPacket
-from onceq.packet import layout as at
+from onceq.packet import address as at
 from onceq.packet.arrived import cut
 from onceq.packet.decode import (
     decode,

@@ -7,7 +7,7 @@ import pytest
 from onceq.errors import MalformedPacket
 from onceq.model.message import PLAIN, Properties
 from onceq.model.run import Run
-from onceq.packet import layout as at
+from onceq.packet import address as at
 from onceq.packet.address import Address
 from onceq.packet.decode import bodies
 from onceq.packet.encode import encode_run, template

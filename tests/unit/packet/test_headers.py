@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from onceq.errors import MalformedPacket
-from onceq.packet import layout as at
+from onceq.packet import address as at
 from onceq.packet.arrived import cut
 from onceq.packet.decode import decode, encode_headers, headers, properties_offset, tx_offset
 from tests.unit.packet.samples import every_header, packet

@@ -11,7 +11,7 @@ import pytest
 from onceq.errors import IllegalPropertySize, IllegalPropertyValue, LabelTooLong, OnceqError
 from onceq.model.limits import EXTENSION_BYTES_MAX, LABEL_CHARS_MAX
 from onceq.model.run import Run
-from onceq.packet import layout as at
+from onceq.packet import address as at
 from onceq.packet.encode import BLOCK_MESSAGES
 from onceq.packet.own import check_own, own_headers
 

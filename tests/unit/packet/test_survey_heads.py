@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onceq.model.run import Run
-from onceq.packet import layout as at
+from onceq.packet import address as at
 from onceq.packet.decode import decode, encode_headers
 from onceq.packet.survey import bodiless, split_bodiless
 from tests.unit.packet.samples import every_header, packet

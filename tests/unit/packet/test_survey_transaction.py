@@ -7,7 +7,7 @@ from array import array
 from onceq.core.decision import Handed
 from onceq.model import requests
 from onceq.model.requests import PickBy
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.packet.survey import Head, Survey
 from onceq.service.answers import picked
 from tests.unit.core.alone import Core

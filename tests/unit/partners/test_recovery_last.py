@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core.inputs.inputs import OwnerGone
+from onceq.core.inputs import OwnerGone
 from onceq.core.state.branch_table import Rows, SeenRows
 from onceq.core.state.setups import RowsFound
 from onceq.errors import AccessDenied, DatabaseRestored, OnceqError, PartnerLost

@@ -7,10 +7,10 @@ from concurrent.futures import Future
 from typing import Any
 
 from onceq.core.decision import Action, Decision, Record
-from onceq.core.inputs.inputs import Input, Tick
+from onceq.core.inputs import Input, Tick
 from onceq.core.management.damage import Sparse
 from onceq.core.state.state import State
-from onceq.core.step.recent_endings import Counts
+from onceq.core.step.units import Counts
 from onceq.errors import StorageFailure
 from onceq.model.identity import Identity
 from onceq.model.log import frame_size

@@ -20,7 +20,7 @@ from onceq.model.results import Opened, Sent
 from onceq.model.rights import NOBODY, Actor, ActorKind, grant_of
 from onceq.model.run import Run
 from onceq.model.tokens import Token, digest_of, text_of
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.service import api
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine

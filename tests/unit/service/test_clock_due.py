@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from onceq.core.decision import Decision, Hold, Scrub
-from onceq.core.inputs.inputs import Input, OwnerGone, Tick
+from onceq.core.inputs import Input, OwnerGone, Tick
 from onceq.errors import DamagedPiece
 from onceq.model.requests import Grip, HoldLog, Look
 from onceq.model.views.managers import Cut

@@ -11,7 +11,7 @@ import pytest
 
 from onceq.core.decision import Measured
 from onceq.model.requests import Look
-from onceq.model.views.metrics import MetricsView
+from onceq.model.views.view import MetricsView
 from onceq.service import committer, engine
 from onceq.service.committer import BOUNDS_NS, NS, Histogram, Measuring
 from onceq.store.contract import MemoryStore

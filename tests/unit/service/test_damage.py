@@ -18,7 +18,7 @@ from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
 from onceq.model.settings import Settings
 from onceq.model.views.view import Page
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.service.engine import Engine
 from onceq.store.log import LogStore
 from onceq.store.scan import SEGMENT_HEADER

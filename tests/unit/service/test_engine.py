@@ -7,7 +7,7 @@ from array import array
 import pytest
 
 from onceq.core.decision import Answer, Connect, Decision, Handed, Record
-from onceq.core.inputs.inputs import Input, OwnerGone, Tick
+from onceq.core.inputs import Input, OwnerGone, Tick
 from onceq.errors import NoSpace, StorageFailure, SyncFailed
 from onceq.model.log import FRAME_HEADER
 from onceq.model.requests import Abort, Look

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onceq.core.decision import Decision, Hold
-from onceq.core.inputs.inputs import Input, Tick
+from onceq.core.inputs import Input, Tick
 from onceq.errors import (
     BackupOver,
     InsufficientResources,

@@ -15,13 +15,13 @@ import pytest
 
 from onceq import exposition
 from onceq.core.decision import Answer, Decision
-from onceq.core.inputs.inputs import Input, OwnerGone
+from onceq.core.inputs import Input, OwnerGone
 from onceq.errors import AccessDenied
 from onceq.model import identification, limits, tokens
 from onceq.model.policy import Policy
 from onceq.model.requests import Look
 from onceq.model.views.managers import ScrubView
-from onceq.model.views.metrics import MetricsView, QueueMetrics
+from onceq.model.views.view import MetricsView, QueueMetrics
 from onceq.service import http
 from onceq.service import peer_transports as doors_module
 from onceq.service.config import Configuration

@@ -13,10 +13,9 @@ import pytest
 
 import onceq
 from onceq.client.stopping import pause
-from onceq.core.inputs.inputs import JobFailed, NextJob
+from onceq.core.inputs import JobFailed, NextJob
 from onceq.errors import OnceqError, ReceiveTimeout, ServiceNotAvailable, StorageFailure
-from onceq.model.jobs import JobAction
-from onceq.model.letters import DEAD, DEAD_XACT
+from onceq.model.letters import DEAD, DEAD_XACT, JobAction
 from onceq.model.message import Journal
 from onceq.service.jobs import JobThread
 from onceq.testing.managers import POINTS, Manager

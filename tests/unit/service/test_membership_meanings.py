@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core.state.peer_bindings import Binding, Bindings
+from onceq.core.state.peer_table import Binding, Bindings
 from onceq.model.directory import Computer, Snapshot
 from onceq.model.identity import guid_text
 from onceq.model.patterns import queue_pattern

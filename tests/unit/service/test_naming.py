@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from onceq.core.decision import Register, RewriteRights
-from onceq.core.inputs.inputs import Input, RightsRead
+from onceq.core.inputs import Input, RightsRead
 from onceq.directory import MemoryDirectory, SeenRights
 from onceq.errors import DirectoryError
 from onceq.model.branches import Xid
@@ -32,9 +32,8 @@ from onceq.model.requests import (
     SendItem,
     SetRights,
 )
-from onceq.model.rights import NO_RIGHTS, SharedRights, grant_of
+from onceq.model.rights import NO_RIGHTS, Regrant, SharedRights, grant_of
 from onceq.model.run import Run
-from onceq.model.shared_rights import Regrant
 from onceq.service import naming as naming_module
 from onceq.service.clock import Due
 from onceq.service.committer import Committer

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from onceq.core.decision import Answer, Decision
-from onceq.core.inputs.inputs import ConnectFailed, Input, SessionOpened, Witnessed
+from onceq.core.inputs import ConnectFailed, Input, SessionOpened, Witnessed
 from onceq.errors import ConfigurationError, PortInUse, StorageFailure
 from onceq.model.identity import guid_text
 from onceq.model.limits import HANDSHAKE_BYTES_MAX, HANDSHAKE_S_MAX, LOG_LINES_AT_ONCE

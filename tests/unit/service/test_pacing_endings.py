@@ -7,11 +7,11 @@ import re
 
 import pytest
 
-from onceq.core.step.recent_endings import LETTERS, REFUSED_HERE, REFUSED_THERE
-from onceq.model.classes import MessageClass as C
+from onceq.core.step.units import LETTERS, REFUSED_HERE, REFUSED_THERE
 from onceq.model.limits import LOG_RATE_S
 from onceq.model.message import Journal
 from onceq.model.requests import Steer, SteerOutgoing
+from onceq.model.resultcodes import MessageClass as C
 from onceq.service.pacing import SECOND, Rates, tell
 from tests.conformance.world import World
 from tests.unit.service.fakes import Clock

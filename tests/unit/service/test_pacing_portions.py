@@ -7,7 +7,7 @@ from array import array
 import pytest
 
 from onceq.core.decision import Answer
-from onceq.core.inputs.inputs import Compose, Input
+from onceq.core.inputs import Compose, Input
 from onceq.core.state.log_space import Live
 from onceq.core.state.queue_tables import ACKS_OWED
 from onceq.model.marks import Now

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from onceq.core.decision import Connect
-from onceq.core.inputs.inputs import (
+from onceq.core.inputs import (
     ConnectFailed,
     SessionClosed,
     SessionOpened,

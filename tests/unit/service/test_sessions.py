@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 
 from onceq.core.decision import CloseSession, Connect, Decision, Persisted, Ready, Transmit
-from onceq.core.inputs.inputs import (
+from onceq.core.inputs import (
     Arrived,
     ConnectFailed,
     Input,

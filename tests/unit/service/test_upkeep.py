@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from onceq.core.decision import Decision
-from onceq.core.inputs.inputs import Input, Relocate, Space, Tick
+from onceq.core.inputs import Input, Relocate, Space, Tick
 from onceq.core.manager import Manager
 from onceq.core.state import log_space
 from onceq.core.state.log_space import Live
@@ -24,7 +24,7 @@ from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Buffer, Extent, Run
 from onceq.model.settings import Settings
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.service import upkeep
 from onceq.service.engine import Engine
 from onceq.service.upkeep import GIVEN_BACK_AT_ONCE, Emptying

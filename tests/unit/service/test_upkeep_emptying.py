@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core.inputs.inputs import Tick
+from onceq.core.inputs import Tick
 from onceq.core.management.damage import Cursor, Sparse
 from onceq.model.limits import SPARSE_POSITIONS_MAX
 from onceq.model.log import frame_size

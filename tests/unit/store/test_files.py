@@ -20,9 +20,9 @@ from onceq.errors import (
     SyncFailed,
 )
 from onceq.model.log import FRAME_HEADER
-from onceq.store.check import check
 from onceq.store.files import IOV_MAX, RealFiles
 from onceq.store.log import LogStore
+from onceq.store.recovery import check
 
 SEGMENT = 1 << 16
 ID = b"S" * 16

@@ -10,9 +10,9 @@ import pytest
 from onceq.errors import DamagedRecord, StorageFailure, StoreExists, StoreLocked
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.store import identification
-from onceq.store.check import check
 from onceq.store.contract import MemoryStore, Store
 from onceq.store.log import LogStore
+from onceq.store.recovery import check
 from onceq.store.scan import SEGMENT_HEADER
 from onceq.testing.disk import Plan, SimFiles
 

@@ -12,8 +12,8 @@ from onceq.model.log import (
     LARGE_RECORD_BYTES,
     frame_size,
 )
-from onceq.store.check import check
 from onceq.store.log import LogStore
+from onceq.store.recovery import check
 from onceq.store.scan import SEGMENT_HEADER
 from onceq.store.verified import AHEAD_BYTES
 from onceq.testing.disk import SimFiles

@@ -1,9 +1,9 @@
 """Groups of branches from the application's side: what both kinds of client ask, and how.
 
 A job with many tasks has each of them prepare branches, on connections of their own, and then
-commits all of them as one (``core/transaction/groups.py``). What the tasks and the one who commits
-have in common is the application's name and the number of the batch: everything else follows from
-these.
+commits all of them as one (``core/transaction/second_phase.py``). What the tasks and the one who
+commits have in common is the application's name and the number of the batch: everything else
+follows from these.
 
 Upholds: I2, I4 (asked again, a version is not committed again).
 """

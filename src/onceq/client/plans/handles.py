@@ -24,7 +24,7 @@ from onceq.model.names import Kind, check_send, elements_of
 from onceq.model.record import MutableRecord
 from onceq.model.requests import Access, Share
 from onceq.model.results import Opened
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 
 ACCESS: Final = {
     "receive": Access.RECEIVE,

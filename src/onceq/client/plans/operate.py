@@ -25,7 +25,6 @@ from onceq.model.views.managers import (
     StatusView,
     TransactionView,
 )
-from onceq.model.views.metrics import PER_QUEUE, MetricsView
 from onceq.model.views.queues import (
     ManagementValue,
     OutgoingView,
@@ -35,7 +34,7 @@ from onceq.model.views.queues import (
     StreamView,
     WaitingView,
 )
-from onceq.model.views.view import Page
+from onceq.model.views.view import PER_QUEUE, MetricsView, Page
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from onceq.model.views.looks import Look
 from onceq.model.views.view import Page
 
 if TYPE_CHECKING:
-    from onceq.packet.batch import Batch
+    from onceq.packet.arrived import Batch
 
 T = TypeVar("T")
 V = TypeVar("V")

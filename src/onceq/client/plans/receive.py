@@ -17,7 +17,7 @@ from onceq.model.identity import MessageId
 from onceq.model.limits import RECEIVE_BYTES, RECEIVE_MESSAGES_MAX
 from onceq.model.message import Message, MessageHeaders
 from onceq.model.requests import PickBy
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.packet.survey import split_bodiless
 
 

@@ -29,7 +29,7 @@ from onceq.model.limits import RECEIVE_BYTES, RECEIVE_MESSAGES_MAX
 from onceq.model.message import CORRELATION_BYTES
 from onceq.model.record import Record
 from onceq.model.requests import PickBy, Seek
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 
 WAIT_S_MAX: Final = 1e9
 """A longer timeout waits without limit."""

@@ -49,7 +49,7 @@ from onceq.model.requests import SendItem
 from onceq.model.requests.transactions import AS_SET
 from onceq.model.results import dooms, send_failed
 from onceq.model.run import Run, largest_of
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 
 
 class Gathered(SendItem):

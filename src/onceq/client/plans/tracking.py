@@ -47,7 +47,7 @@ from onceq.model.record import MutableRecord, Record
 from onceq.model.requests import PickBy
 from onceq.model.views import looks
 from onceq.model.views.queues import OutgoingView
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 
 QUEUE: Final = f"private$\\{TRACKING_QUEUE}"
 DEAD_LETTERS: Final = ("SYSTEM$;DEADXACT", "SYSTEM$;DEADLETTER")

@@ -29,7 +29,7 @@ from onceq.model import requests
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
 from onceq.model.requests.request import kept_failure
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 
 
 def send(

@@ -54,7 +54,7 @@ from onceq.model.record import MutableRecord
 from onceq.model.requests import PickBy, SendItem
 from onceq.model.results import Outcome, Sent, dooms
 from onceq.model.run import LENGTH_TYPE, Run
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.packet.survey import Head, Members, Survey
 
 UNANSWERED: Final = (LinkLost, StorageFailure)

@@ -19,7 +19,7 @@ from onceq.client.tasks.transaction import AsyncTransaction
 from onceq.client.tasks.workers import Ending, side_by_side, work_off
 from onceq.errors import InvalidParameter
 from onceq.model.message import Message
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.partners.procedures import drive_in_task
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from onceq.client.threads.transaction import Transaction
 from onceq.client.threads.workers import Ending, side_by_side, work_off
 from onceq.errors import InvalidParameter
 from onceq.model.message import Message
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.partners.procedures import drive
 
 T = TypeVar("T")

@@ -11,7 +11,13 @@ A name that needs the directory cannot be resolved while that is away. Then all 
 for stays owed, durably, in a lane of its own (``DEFERRED_LANE``), until the directory is read
 again; limits bound the number and the time (ACKS_DEFERRED_MAX, ACKS_DEFERRED_S).
 
-Upholds: I13 (true, and at most one of each kind), I24 (what waits for the directory is bounded).
+Also here:
+
+* Final acknowledgments: the target of a transactional message reports its end to the source.
+* Message tracing: a report from every manager that a traced message passes (MS-MQQB 1.3.6).
+
+Upholds: I13 (true, and at most one of each kind), I24 (what waits for the directory is bounded),
+I11, I14.
 """
 
 from __future__ import annotations
@@ -21,9 +27,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from onceq.core.inputs.inputs import Compose
-from onceq.core.names.packet_names import address_of, answer_address
-from onceq.core.names.resolve import destinations, outgoing_for
+from onceq.core.inputs import Compose
+from onceq.core.names import address_of, answer_address, destinations, outgoing_for
 from onceq.core.peers.answer_addresses import address_for
 from onceq.core.peers.strangers import answer_room, doubtful, known
 from onceq.core.state.audit_trail import ReportRequest
@@ -33,11 +38,9 @@ from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queue_tables import ACKS_OWED, DEFERRED_LANE, ORDER_QUEUE_NUMBER
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_EXPRESS, PUT_FINAL, PUT_HTTP, Op, RangeChange
-from onceq.core.step.change_builder import ChangeBuilder, take_numbers
 from onceq.core.step.connections import CheckedBatch, Mode, Target
-from onceq.core.step.step import Step, answered
+from onceq.core.step.step import ChangeBuilder, Step, answered, take_numbers
 from onceq.errors import InsufficientResources, NoDirectory, OnceqError
-from onceq.model.classes import MessageClass, class_name
 from onceq.model.identity import NO_GUID, MessageId, guid_text
 from onceq.model.limits import (
     ACKS_AT_ONCE,
@@ -51,8 +54,9 @@ from onceq.model.limits import (
 from onceq.model.marks import NEVER_S
 from onceq.model.message import PRIORITY_DEFAULT, Acknowledge, Delivery, Message, Properties
 from onceq.model.names import FormatName, parse_format_name
+from onceq.model.resultcodes import MessageClass, class_name
 from onceq.model.run import LENGTH_TYPE, Buffer, Run
-from onceq.packet import layout
+from onceq.packet import address as layout
 from onceq.packet.acks import final_acks
 from onceq.packet.address import NOWHERE, Address
 from onceq.packet.arrived import ArrivedRun
@@ -335,14 +339,6 @@ def _response(step: Step, destination: str) -> Address:
 
 
 # ---- final acknowledgments -----------------------------------------------------------------------
-#
-# Final acknowledgments: the target of a transactional message reports its end to the source.
-#
-# They are recoverable messages to the order queue of the sending manager (EOD-39), in the record
-# that makes the end that they report. So the source learns of each end that a crash has not
-# undone, and of none that it has.
-#
-# Upholds: I11, I14.
 
 
 ACK_LANE = 7
@@ -350,7 +346,12 @@ ACK_LANE = 7
 
 
 def order_queue_of(guid: bytes) -> FormatName:
-    """Return the queue of a manager for messages between managers."""
+    """Return the queue of a manager for messages between managers.
+
+    They are recoverable messages to the order queue of the sending manager (EOD-39), in the record
+    that makes the end that they report. So the source learns of each end that a crash has not
+    undone, and of none that it has.
+    """
     (name,) = parse_format_name(f"PRIVATE={guid_text(guid)}\\{ORDER_QUEUE_NUMBER:08x}")
     return name
 
@@ -441,23 +442,22 @@ def tell_sender(
 
 
 # ---- trace reports -------------------------------------------------------------------------------
-#
-# Message tracing: a report from every manager that a traced message passes (MS-MQQB 1.3.6).
-#
-# A message sent with `trace` carries the trace flag and a DebugHeader. Each manager on its way
-# (the source when it takes effect, a router, the target when it is stored or refused) puts one
-# REPORT message into the report queue: the public queue that the DebugHeader names where it can
-# be found, else its own setting `report_queue`. The content of a report is not published: ours
-# is described in `docs/reference/tracing.md`. Reports are ordinary messages outside
-# transactions, made in the same record as what they report; no report is ever traced,
-# acknowledged or waited for.
 
 
 SENT, FORWARDED, ARRIVED, REFUSED = "SENT", "FORWARDED", "ARRIVED", "REFUSED"
 
 
 def trace_queue(step: Step) -> bytes:
-    """Return the GUID of the public report queue for DebugHeaders; empty if it has none."""
+    """Return the GUID of the public report queue for DebugHeaders; empty if it has none.
+
+    A message sent with ``trace`` carries the trace flag and a DebugHeader. Each manager on its way
+    (the source when it takes effect, a router, the target when it is stored or refused) puts one
+    REPORT message into the report queue: the public queue that the DebugHeader names where it can
+    be found, else its own setting ``report_queue``. The content of a report is not published: ours
+    is described in ``docs/reference/tracing.md``. Reports are ordinary messages outside
+    transactions, made in the same record as what they report; no report is ever traced,
+    acknowledged or waited for.
+    """
     name = step.settings.report_queue.upper()
     if not name.startswith("PUBLIC="):
         return b""

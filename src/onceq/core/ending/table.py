@@ -15,7 +15,7 @@ letters, or none (I12), or gets two contradictory reports (I13). Four principles
 * *What a destination refuses is kept.* Its sender may have asked for nothing, and the loss would
   stay unnoticed. So the setting ``xact_dead_letter`` keeps refusals of transactional messages
   unless it is ``asked``, as MSMQ has it. A refusal is what the destination always reports: the
-  message cannot enter its queue (``REFUSALS`` in ``model/classes.py``). What ends in the queue
+  message cannot enter its queue (``REFUSALS`` in ``model/resultcodes.py``). What ends in the queue
   (purged, deleted with it, rejected, not received in time) was delivered, and a sender that wants a
   report of it asks.
 * *Nothing unknown is reported.* A message that may have been transmitted when the wait for it ends

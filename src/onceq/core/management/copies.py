@@ -10,6 +10,10 @@ queues are its own.
 belongs to a line, and each line has a conformance case for either identity
 (``tests/conformance/test_by_itself.py``); tests check both. So a later addition needs its line.
 
+Also here:
+
+* Record a restore, in the manager that was restored.
+
 Upholds: I4 (a copy sends nothing a second time), I12, I13, I21 (the original decides), I28.
 """
 
@@ -22,8 +26,7 @@ from typing import Final
 from onceq.core.decision import Notice
 from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
-from onceq.core.inputs.inputs import PutBack
-from onceq.core.state.outgoing_queues import OutgoingQueue
+from onceq.core.inputs import PutBack
 from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.state.queue_tables import ACKS_OWED, DOUBTS_KEPT, ORDER_QUEUE_NUMBER
 from onceq.core.state.records import Op, RangeChange
@@ -36,15 +39,13 @@ from onceq.core.state.setups import (
     StorePutBack,
     TokenRevoked,
 )
-from onceq.core.step.audit_entries import AuditEntry, record_act
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step, Timer
+from onceq.core.step.step import AuditEntry, ChangeBuilder, Step, Timer, record_act
 from onceq.core.transaction.second_phase import undo_promised
-from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
-from onceq.model.jobs import JobState
+from onceq.model.letters import JobState
 from onceq.model.names import Kind
 from onceq.model.record import Record
+from onceq.model.resultcodes import MessageClass
 
 # ---- copies --------------------------------------------------------------------------------------
 
@@ -129,7 +130,9 @@ def _set_messages_aside(step: Step) -> int:
     aside = 0
     build = ChangeBuilder(step)
     for outgoing in step.state.outgoing.values():
-        talk = _is_talk(outgoing)
+        # Whether it carries only packets between managers, and no messages.
+        name = outgoing.name
+        talk = name.kind is Kind.PRIVATE and name.number == ORDER_QUEUE_NUMBER
         for index, lane in outgoing.lanes.items():
             for first, count in lane.ranges(AWAITING, 0):
                 build.move(RangeChange(Op.RELEASE, outgoing.number, index, first, count))
@@ -142,11 +145,6 @@ def _set_messages_aside(step: Step) -> int:
                     aside += count
     step.record(build.change)
     return aside
-
-
-def _is_talk(outgoing: OutgoingQueue) -> bool:
-    """Return whether an outgoing queue carries only packets between managers, and no messages."""
-    return outgoing.name.kind is Kind.PRIVATE and outgoing.name.number == ORDER_QUEUE_NUMBER
 
 
 def _release(step: Step, number: int) -> int:
@@ -351,21 +349,18 @@ and acknowledgments come behind it."""
 
 
 # ---- restore -------------------------------------------------------------------------------------
-#
-# Record a restore, in the manager that was restored.
-#
-# With its old identity nothing else is to be done: what waits continues under its numbers, and
-# each start assigns new numbers to what comes later. With another identity it is another manager,
-# and the original of the backup may live: a copy does nothing that the original does
-# (`core/management/copies.py`). What waited is set aside, in dead-letter queues, with the class
-# for a sender whose identity has changed. No report is made of it: it has not failed. Public
-# queues get identifiers of their own.
-#
-# Upholds: I4 (a copy sends nothing a second time), I12.
 
 
 def put_back(step: Step, item: PutBack) -> None:
-    """Record it; answer how many messages were set aside."""
+    """Record it; answer how many messages were set aside.
+
+    With its old identity nothing else is to be done: what waits continues under its numbers, and
+    each start assigns new numbers to what comes later. With another identity it is another manager,
+    and the original of the backup may live: a copy does nothing that the original does
+    (``core/management/copies.py``). What waited is set aside, in dead-letter queues, with the class
+    for a sender whose identity has changed. No report is made of it: it has not failed. Public
+    queues get identifiers of their own.
+    """
     ended: dict[str, int] = {}
     if item.previous:
         ended = end_all(step)

@@ -11,7 +11,13 @@ have; the doubt can be settled later. The next message gets a new link when it i
 its sender, a damaged message in a queue has been removed from there. Acknowledgment messages and
 dead letters are made of a message's own bytes, so there are none of a damaged one.
 
-Upholds: I23 (nothing that was not written is handed out, nothing is left out silently), I11.
+Also here:
+
+* Messages that were set aside as damaged, for operators: list them, drop them, scrub for more.
+* Find the messages in a part of the log that is to be freed: they are written again.
+
+Upholds: I23 (nothing that was not written is handed out, nothing is left out silently), I11, I24 (a
+bounded amount of work at a time).
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ from typing import Final
 
 from onceq.core.decision import Notice, Scrub
 from onceq.core.ending.acknowledgments import tell_end
-from onceq.core.inputs.inputs import Scrubbed, Spoiled
+from onceq.core.inputs import Scrubbed, Spoiled
 from onceq.core.management.paging import Listing, Order
 from onceq.core.receive.receive_exact import held_by
 from onceq.core.state.log_space import Damage, Live
@@ -36,15 +42,14 @@ from onceq.core.state.queues import AnyQueue, Queue, lookup_id
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import DamageDropped, FoundDamaged
 from onceq.core.state.state import IN_DOUBT, State
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step
+from onceq.core.step.step import ChangeBuilder, Step
 from onceq.core.transfer.outgoing_queue import start_if_possible
 from onceq.errors import DamagedPiece, DamagedRecord, InvalidParameter, MessageNotFound
 from onceq.model.branches import Phase
-from onceq.model.classes import MessageClass
 from onceq.model.identity import read_number
 from onceq.model.limits import SPARSE_POSITIONS_MAX
 from onceq.model.requests import Steer, SteerOutgoing
+from onceq.model.resultcodes import MessageClass
 from onceq.model.run import LENGTH_TYPE, Extent, total_of
 from onceq.model.views.managers import DamageView
 from onceq.model.views.view import copy_by_name
@@ -224,8 +229,6 @@ def _tell(step: Step, pieces: Sequence[DamagedPiece], told: Sequence[tuple[str, 
 
 
 # ---- damage views --------------------------------------------------------------------------------
-#
-# Messages that were set aside as damaged, for operators: list them, drop them, scrub for more.
 
 
 RATE_MAX = 10**18 - 1
@@ -299,14 +302,6 @@ def scrubbed(step: Step, item: Scrubbed) -> None:
 
 
 # ---- sparse segments -----------------------------------------------------------------------------
-#
-# Find the messages in a part of the log that is to be freed: they are written again.
-#
-# The search goes through the tables of positions, chunk by chunk, and skips each chunk whose
-# packets are elsewhere. It may stop after a number of positions, and continue there: a queue
-# manager that holds tens of millions of messages does other work in between.
-#
-# Upholds: I24 (a bounded amount of work at a time).
 
 
 PIECE_MESSAGES = 512
@@ -322,6 +317,10 @@ Cursor = tuple[int, int, int]
 @dataclass(frozen=True, slots=True)
 class Sparse:
     """Messages found in a part of the log.
+
+    The search goes through the tables of positions, chunk by chunk, and skips each chunk whose
+    packets are elsewhere. It may stop after a number of positions, and continue there: a queue
+    manager that holds tens of millions of messages does other work in between.
 
     Attributes:
         looked: How many positions were examined for that.

@@ -15,12 +15,13 @@ from typing import Final
 
 from onceq.core.decision import Register, Rewrite
 from onceq.core.ending.ending import ENDED_AT_ONCE, gave_up, some_at_a_time
-from onceq.core.inputs.inputs import DirectoryChanged
+from onceq.core.inputs import DirectoryChanged
 from onceq.core.management.paging import Listing, Order
-from onceq.core.names.packet_names import address_of, for_others
-from onceq.core.names.resolve import (
+from onceq.core.names import (
+    address_of,
     destinations,
     direct_name_of,
+    for_others,
     index_places,
     read_directory,
 )
@@ -28,9 +29,8 @@ from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queue_tables import ACKS_OWED
 from onceq.core.state.queues import Queue
-from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.connections import Mode
-from onceq.core.step.step import Step
+from onceq.core.step.step import ChangeBuilder, Step
 from onceq.core.transfer.in_doubt import inquire
 from onceq.core.transfer.outgoing_queue import start_if_possible
 from onceq.errors import (
@@ -41,7 +41,6 @@ from onceq.errors import (
     QueueNotFound,
 )
 from onceq.model.addresses import HERE
-from onceq.model.classes import MessageClass
 from onceq.model.directory import Computer, DistributionList, PublicQueue, Snapshot, member_of
 from onceq.model.identity import guid_text
 from onceq.model.limits import (
@@ -51,6 +50,7 @@ from onceq.model.limits import (
 )
 from onceq.model.names import FormatName, Kind, parse_any
 from onceq.model.requests import EditDirectory, Look
+from onceq.model.resultcodes import MessageClass
 from onceq.model.views.managers import ListView
 from onceq.model.views.view import LISTS_AT_ONCE
 from onceq.packet.address import name_of

@@ -9,7 +9,11 @@ A job may do what the actor that started it may do now, and no more: each batch 
 actor's own requests. A job whose queue the actor may no longer take from fails; a message that it
 may not send to its destination stays, and is named among those that failed.
 
-Upholds: I2, I3, I4 (in one place, once), I24 (no step is longer the more there is), I28.
+Also here:
+
+* End expired messages: those of one moment in several steps, if they are many.
+
+Upholds: I2, I3, I4 (in one place, once), I24 (no step is longer the more there is), I28, I26.
 """
 
 from __future__ import annotations
@@ -23,15 +27,14 @@ from onceq.core.decision import RunJobs
 from onceq.core.ending import acknowledgments
 from onceq.core.ending.ending import ENDED_AT_ONCE, UNASKED_FOR_ONE, end_range
 from onceq.core.ending.table import Ending
-from onceq.core.inputs.inputs import JobBatch, JobDeed, JobFailed, NextJob
-from onceq.core.names.resolve import find_queue, is_local, local_queue, members
+from onceq.core.inputs import JobBatch, JobDeed, JobFailed, NextJob
+from onceq.core.names import find_queue, is_local, local_queue, members
 from onceq.core.receive import entrance
 from onceq.core.receive.entrance import Why, check_taking
 from onceq.core.receive.lookup import ordered
 from onceq.core.receive.receive import expire_at, expire_some
-from onceq.core.rights.judge import check_all, may
-from onceq.core.rights.required_rights import MONITOR, of_job, sends
-from onceq.core.send.send import add_puts, prepare
+from onceq.core.rights import MONITOR, check_all, may, of_job, sends
+from onceq.core.send import add_puts, prepare
 from onceq.core.state.branch_table import Marks
 from onceq.core.state.job_table import Failed, Job, JobMark, Source
 from onceq.core.state.outgoing_queues import OutgoingQueue
@@ -40,10 +43,8 @@ from onceq.core.state.queue_tables import ACKS_OWED, DOUBTS_KEPT
 from onceq.core.state.queues import AnyQueue, Queue, place_of
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import JobEnded, JobStarted
-from onceq.core.step.audit_entries import AuditEntry, record_act
-from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.connections import CheckedBatch
-from onceq.core.step.step import Step, refusal
+from onceq.core.step.step import AuditEntry, ChangeBuilder, Step, record_act, refusal
 from onceq.core.transfer import in_doubt, outgoing_queue
 from onceq.errors import (
     AccessDenied,
@@ -54,12 +55,12 @@ from onceq.errors import (
     QueueDeleted,
     StorageReserve,
 )
-from onceq.model.classes import MessageClass
 from onceq.model.identity import read_number
-from onceq.model.jobs import JobAction, JobState
+from onceq.model.letters import JobAction, JobState
 from onceq.model.limits import JOB_FAILURES_MAX, JOB_TEXT_CHARS_MAX
 from onceq.model.names import elements_of
 from onceq.model.requests import CancelJob, Look, StartJob
+from onceq.model.resultcodes import MessageClass
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.shares import Thing
 from onceq.model.views.looks import JobFailure, JobView
@@ -388,17 +389,14 @@ def _ranges(deeds: Iterable[JobDeed]) -> list[tuple[int, int, int]]:
 
 
 # ---- mass expiry ---------------------------------------------------------------------------------
-#
-# End expired messages: those of one moment in several steps, if they are many.
-#
-# Receivers and senders are served between the steps; `core/receive/receive.py` ensures that none
-# gets a message that is over (I15).
-#
-# Upholds: I24 (no step is longer the more there is), I26.
 
 
 def expire(step: Step) -> None:
-    """End expired messages, a bounded number; the next step ends the rest."""
+    """End expired messages, a bounded number; the next step ends the rest.
+
+    Receivers and senders are served between the steps; ``core/receive/receive.py`` ensures that
+    none gets a message that is over (I15).
+    """
     state, now_s, left = step.state, step.now.wall_s, ENDED_AT_ONCE
     while left > 0 and (due := state.expiry.due(now_s)) is not None:
         number, index = due

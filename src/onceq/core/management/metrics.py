@@ -25,7 +25,7 @@ from onceq.core.management.queue_views import (
     ratio_of,
 )
 from onceq.core.management.work_views import failing
-from onceq.core.names.resolve import computer_of
+from onceq.core.names import computer_of
 from onceq.core.receive.poison import holds_poison
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.queue_tables import (
@@ -40,13 +40,13 @@ from onceq.core.state.queues import AnyQueue, Queue
 from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_queue import state_of
 from onceq.errors import InvalidParameter
-from onceq.model.classes import REFUSALS, class_name
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import METRICS_PEERS_MAX, METRICS_QUEUES_MAX, QUEUES_MEASURED_AT_ONCE
 from onceq.model.names import Kind
 from onceq.model.queue import TRACKING_QUEUE
 from onceq.model.requests import Look
-from onceq.model.views.metrics import PER_QUEUE, MetricsView, OutgoingMetrics, QueueMetrics
+from onceq.model.resultcodes import REFUSALS, class_name
+from onceq.model.views.view import PER_QUEUE, MetricsView, OutgoingMetrics, QueueMetrics
 
 OTHERS: Final = "(others)"
 """Represents all other queue managers for which there was no room."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from onceq.core.names.packet_names import PUBLIC_KEY, public_key
-from onceq.core.names.resolve import find_source, lead_of
+from onceq.core.names import PUBLIC_KEY, find_source, lead_of, public_key
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Progress
 from onceq.core.state.position_block import AVAILABLE

@@ -1,6 +1,14 @@
 """What operators do: make queues, set their properties, steer outgoing queues.
 
 None of it is transactional (SND-26). Purges and deletions are in ``core/management/operations.py``.
+
+Also here:
+
+* Purge and delete queues, a portion of their messages in each step.
+* Change the settings of a running manager.
+
+Upholds: I11, I14, I24 (no step is longer the more there is), I26 (nothing waits for a timer that
+the old settings would have set).
 """
 
 from __future__ import annotations
@@ -19,11 +27,11 @@ from onceq.core.ending.ending import (
     some_at_a_time,
 )
 from onceq.core.ending.table import Ending
-from onceq.core.inputs.inputs import Reconfigure, TellDoors, TellTrail
+from onceq.core.inputs import Reconfigure, TellDoors, TellTrail
 from onceq.core.management import damage
 from onceq.core.management.directory_rules import register
 from onceq.core.management.rights import own
-from onceq.core.names.resolve import (
+from onceq.core.names import (
     find_outgoing,
     find_source,
     local_queue,
@@ -37,13 +45,12 @@ from onceq.core.receive.poison import policy_set, waits
 from onceq.core.receive.receive import serve_waiting
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
+from onceq.core.state.positions import LinkEvent
 from onceq.core.state.queue_tables import queue_key_of
 from onceq.core.state.queues import AnyQueue, Queue
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.state.setups import MakerKnown, Offline, Paused, QueueDropped, QueueMade, QueueSet
-from onceq.core.state.transition_tables import LinkEvent
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step, refusal
+from onceq.core.step.step import ChangeBuilder, Step, refusal
 from onceq.core.transaction import second_phase, unit_of_work
 from onceq.core.transfer.in_doubt import inquire
 from onceq.core.transfer.outgoing_queue import start_if_possible
@@ -57,7 +64,6 @@ from onceq.errors import (
     UnsupportedFormatName,
 )
 from onceq.model.addresses import AddressBook
-from onceq.model.classes import MessageClass
 from onceq.model.names import Kind
 from onceq.model.queue import changed, check_supported
 from onceq.model.requests import (
@@ -69,6 +75,7 @@ from onceq.model.requests import (
     Steer,
     SteerOutgoing,
 )
+from onceq.model.resultcodes import MessageClass
 from onceq.model.shares import Thing
 
 # ---- operations ----------------------------------------------------------------------------------
@@ -328,26 +335,6 @@ _ALL: dict[Steer, Callable[[Step], Work]] = {
 
 
 # ---- purges --------------------------------------------------------------------------------------
-#
-# Purge and delete queues, a portion of their messages in each step.
-#
-# None of it is transactional (SND-26). The record that purges or deletes a message also makes the
-# reports of its end that were asked for (Q-39). A queue may hold millions of messages, and no
-# request is served while a step lasts. So one step ends a bounded number, and other things happen
-# before the next one:
-#
-# * A purge ends what was in the queue when it was asked for. What comes in meanwhile stays; what
-#   a client receives meanwhile is received. What a transaction holds follows when that ends.
-# * A deletion first ends the messages that no transaction holds. All the rest goes with the
-#   queue, in one step: until then it is a queue as before, to which messages come. The records
-#   always say that they were deleted: what leaves a queue without a reason was purged.
-# * From an outgoing queue nothing leaves until its purge is over; otherwise what is about to be
-#   removed would be in doubt.
-#
-# The request is answered at the end, also if the manager is stopped meanwhile. A crash before
-# that leaves a part undone.
-#
-# Upholds: I11, I14, I24 (no step is longer the more there is).
 
 
 _PURGED = MessageClass.NACK_QUEUE_PURGED
@@ -356,7 +343,24 @@ _DELETED = MessageClass.NACK_QUEUE_DELETED
 
 def purge(step: Step, item: PurgeQueue) -> None:
     """Remove the messages of a queue; locked ones follow when their transaction ends, and do not
-    count: if that commits, they were received (finding U3)."""
+    count: if that commits, they were received (finding U3).
+
+    None of it is transactional (SND-26). The record that purges or deletes a message also makes the
+    reports of its end that were asked for (Q-39). A queue may hold millions of messages, and no
+    request is served while a step lasts. So one step ends a bounded number, and other things happen
+    before the next one:
+
+    * A purge ends what was in the queue when it was asked for. What comes in meanwhile stays; what
+      a client receives meanwhile is received. What a transaction holds follows when that ends.
+    * A deletion first ends the messages that no transaction holds. All the rest goes with the
+      queue, in one step: until then it is a queue as before, to which messages come. The records
+      always say that they were deleted: what leaves a queue without a reason was purged.
+    * From an outgoing queue nothing leaves until its purge is over; otherwise what is about to be
+      removed would be in doubt.
+
+    The request is answered at the end, also if the manager is stopped meanwhile. A crash before
+    that leaves a part undone.
+    """
     queue = find_source(step, item.name)
     if isinstance(queue, Queue):
         check_taking(step, queue, Why.NAMED, owner=item.owner, name=item.name)
@@ -491,17 +495,14 @@ def _end_all(step: Step, queue: AnyQueue) -> None:
 
 
 # ---- change settings -----------------------------------------------------------------------------
-#
-# Change the settings of a running manager.
-#
-# They hold for what is decided from now on; timers that are set read them when they ring. What a
-# setting had switched off is watched from now on.
-#
-# Upholds: I26 (nothing waits for a timer that the old settings would have set).
 
 
 def reconfigure(step: Step, item: Reconfigure) -> None:
-    """Continue with other settings."""
+    """Continue with other settings.
+
+    They hold for what is decided from now on; timers that are set read them when they ring. What a
+    setting had switched off is watched from now on.
+    """
 
     def start(some: list[OutgoingQueue]) -> None:
         for outgoing in some:

@@ -18,12 +18,11 @@ from typing import Final
 from onceq.core.management.msmq_names import leads_to
 from onceq.core.management.paging import Listing, Order
 from onceq.core.management.queue_views import people_call
-from onceq.core.names.resolve import find_queue
+from onceq.core.names import find_queue
 from onceq.core.peers.trust import STAMP_SHIFT, rebind
-from onceq.core.state.peer_bindings import PREFIX, Binding
-from onceq.core.state.peer_table import Progress
+from onceq.core.state.peer_table import PREFIX, Binding, Progress
 from onceq.core.state.setups import AddressBound, ClockBelieved, NameUnbound, StreamSetBack
-from onceq.core.step.early_runs import SET_BACK
+from onceq.core.step.connections import SET_BACK
 from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources, InvalidParameter, OnceqError, QueueNotFound
 from onceq.model.identity import NO_GUID, guid_bytes, guid_text

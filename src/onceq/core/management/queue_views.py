@@ -1,6 +1,13 @@
 """Queues and outgoing queues as operators see them: one, and lists of them.
 
-Upholds: I24 (a list comes a page at a time), I28 (each actor sees what it may).
+Also here:
+
+* The contents of a range of positions: how many messages, and where the first locked one is.
+* Readers as operators see them: which have read a queue, and removed what they had read.
+* Views of incoming streams. Times are seconds since 1970, 0 meaning never.
+
+Upholds: I24 (a list comes a page at a time), I28 (each actor sees what it may), I18 (a hole is no
+message).
 """
 
 from __future__ import annotations
@@ -13,15 +20,14 @@ from onceq.core import delays
 from onceq.core.management import msmq_names
 from onceq.core.management.msmq_names import format_name_of
 from onceq.core.management.paging import Listing, Order, Place, choice
-from onceq.core.names.resolve import find_queue
+from onceq.core.names import find_queue
 from onceq.core.peers import lives
 from onceq.core.peers.duplicate_identity import found_of
 from onceq.core.peers.strangers import unanswered, who_answers
 from onceq.core.peers.trust import STAMP_SHIFT
 from onceq.core.receive.lookup import ordered
 from onceq.core.receive.poison import holds_poison
-from onceq.core.rights.judge import may
-from onceq.core.rights.required_rights import MONITOR, place_of, to_see_properties
+from onceq.core.rights import MONITOR, may, place_of, to_see_properties
 from onceq.core.state.client_memory import Reading
 from onceq.core.state.outgoing_queues import Attempt, OutgoingQueue
 from onceq.core.state.peer_table import Progress
@@ -31,11 +37,11 @@ from onceq.core.state.queue_tables import title_of
 from onceq.core.state.queues import AnyQueue, Queue, lookup_id
 from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_queue import LOCAL_CONNECTION, locked, state_of
-from onceq.model.classes import is_refused_there
 from onceq.model.identity import guid_text
 from onceq.model.marks import NEVER_S
 from onceq.model.queue import QUOTA_UNLIMITED_KB
 from onceq.model.requests import Look
+from onceq.model.resultcodes import is_refused_there
 from onceq.model.run import total_of
 from onceq.model.views.queues import (
     QUOTA_WARN,
@@ -257,14 +263,6 @@ def _refused_last_s(outgoing: OutgoingQueue) -> int:
     )
 
 
-def _is_used(step: Step, queue: Queue) -> bool:
-    return bool(len(queue)) or not queue.system
-
-
-def _is_busy(step: Step, queue: Queue) -> bool:
-    return bool(len(queue) or (queue.properties.paused_since and not queue.parent))
-
-
 def _has_refused(step: Step, outgoing: OutgoingQueue) -> bool:
     return _refused_last_s(outgoing) > step.now.wall_s - REFUSALS_SHOWN_S
 
@@ -272,8 +270,8 @@ def _has_refused(step: Step, outgoing: OutgoingQueue) -> bool:
 Test = Callable[[Step, Q], bool]
 _QUEUES_ONLY: Final[Mapping[str, Test[Queue]]] = {
     "": lambda step, one: True,
-    "used": _is_used,
-    "busy": _is_busy,
+    "used": lambda step, one: bool(len(one)) or not one.system,
+    "busy": lambda step, one: bool(len(one) or (one.properties.paused_since and not one.parent)),
     "paused": lambda step, one: bool(one.properties.paused_since and not one.parent),
     "poison": lambda step, one: bool(len(one)) and holds_poison(one),
     "full": lambda step, one: quota_used(step, one) >= QUOTA_WARN,
@@ -378,15 +376,6 @@ OUTGOING: Final[Listing[OutgoingQueue, OutgoingView]] = Listing(
 
 
 # ---- range views ---------------------------------------------------------------------------------
-#
-# The contents of a range of positions: how many messages, and where the first locked one is.
-#
-# A queue of ten million messages has a table of states for each 4,096 of them, and each table is
-# counted as a whole. One answer examines a bounded number of tables, no matter how full the queue
-# is; a client that wants more asks again behind the last position (`RangeView.more`). Tables in
-# which nothing is left do not exist, so long empty stretches cost nothing.
-#
-# Upholds: I18 (a hole is no message), I24 (no answer takes longer the more there is).
 
 
 TABLES_AT_ONCE: Final = 256
@@ -462,7 +451,13 @@ class _Count:
 
 
 def range_view(step: Step, name: str) -> RangeView:
-    """Return a range in its present state (``RangeAsked`` says which)."""
+    """Return a range in its present state (``RangeAsked`` says which).
+
+    A queue of ten million messages has a table of states for each 4,096 of them, and each table is
+    counted as a whole. One answer examines a bounded number of tables, no matter how full the queue
+    is; a client that wants more asks again behind the last position (``RangeView.more``). Tables in
+    which nothing is left do not exist, so long empty stretches cost nothing.
+    """
     asked = RangeAsked.of(name)
     queue = find_queue(step, asked.queue)
     count, to = _Count(asked), asked.to
@@ -500,8 +495,6 @@ def _behind(states: bytearray, a: int, count: int) -> int:
 
 
 # ---- reader views --------------------------------------------------------------------------------
-#
-# Readers as operators see them: which have read a queue, and removed what they had read.
 
 
 Row = tuple[int, str, Reading]
@@ -529,8 +522,6 @@ READERS: Final[Listing[Row, ReaderView]] = Listing(
 
 
 # ---- stream views --------------------------------------------------------------------------------
-#
-# Views of incoming streams. Times are seconds since 1970, 0 meaning never.
 
 
 def people_call(step: Step, progress: Progress) -> str:

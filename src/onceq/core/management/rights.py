@@ -5,6 +5,11 @@ So does what an owner grants further: the next queue of that name may have anoth
 administrator grants is about a name, and stays (``Policy.stays``). When rights are taken away,
 receives that wait for a message are checked again; an open transaction is judged when it commits.
 
+Also here:
+
+* A manager follows the rights in its directory, and keeps what it has read.
+* Make and revoke tokens, and end connections whose token is over.
+
 Upholds: I28.
 """
 
@@ -16,12 +21,11 @@ from dataclasses import replace
 from typing import Final
 
 from onceq.core.decision import Answer, RewriteRights
-from onceq.core.inputs.inputs import OwnerCame, OwnerGone, RightsRead
+from onceq.core.inputs import OwnerCame, OwnerGone, RightsRead
 from onceq.core.management.paging import Listing, Order
-from onceq.core.names.resolve import read_directory
+from onceq.core.names import read_directory
 from onceq.core.receive.entrance import close_handle
-from onceq.core.rights.judge import check, granted, may
-from onceq.core.rights.required_rights import held, place_of, to_see_rights
+from onceq.core.rights import check, granted, held, may, place_of, to_see_rights
 from onceq.core.state.queues import Queue
 from onceq.core.state.setups import (
     RightsGiven,
@@ -30,8 +34,7 @@ from onceq.core.state.setups import (
     TokenCreated,
     TokenRevoked,
 )
-from onceq.core.step.audit_entries import AuditEntry, record_act
-from onceq.core.step.step import Step, Timer, refusal
+from onceq.core.step.step import AuditEntry, Step, Timer, record_act, refusal
 from onceq.core.step.step import check as check_share
 from onceq.core.transaction.unit_of_work import owner_gone
 from onceq.errors import AccessDenied, InsufficientResources, InvalidParameter, OnceqError
@@ -47,12 +50,16 @@ from onceq.model.rights import (
     Actor,
     ActorKind,
     Grant,
+    Regrant,
     Right,
     SharedRights,
+    believed,
+    described,
+    difference,
+    dump_grants,
     row_of_grant,
     words_of,
 )
-from onceq.model.shared_rights import Regrant, believed, described, difference, dump_grants
 from onceq.model.shares import Thing
 from onceq.model.tokens import Token, digest_of, salt_of, text_of
 from onceq.model.views.managers import GrantView, RightView, TokenMade, TokenView
@@ -119,7 +126,7 @@ def _bound_to(step: Step, giver: int, grant: Grant) -> int:
 
 def _everywhere(step: Step, item: SetRights) -> None:
     """Change the rights in the directory; this manager follows when it has read that
-    (``shared_rights.py``)."""
+    (``core/management/rights.py``)."""
     read_directory(step, "a right that holds everywhere")
     change = Regrant(item.grant, item.take, step.state.policy.shared, item.guid)
     step.act(RewriteRights(item.owner, item.request, change))
@@ -239,15 +246,6 @@ GRANTS: Final[Listing[Given, GrantView]] = Listing(
 
 
 # ---- shared rights -------------------------------------------------------------------------------
-#
-# A manager follows the rights in its directory, and keeps what it has read.
-#
-# What was read is durable: a directory that is away, or damaged, neither opens nor shuts
-# anything, even over restarts, and the operator is notified. A copy older than what was read
-# before is not followed; otherwise what was taken away since would come back. Without a directory
-# there are none.
-#
-# Upholds: I28.
 
 
 _DIRECTORY = "directory"
@@ -256,7 +254,13 @@ names the one that has changed it."""
 
 
 def read(step: Step, item: RightsRead) -> None:
-    """Apply rights in the directory that were read, or that cannot be read."""
+    """Apply rights in the directory that were read, or that cannot be read.
+
+    What was read is durable: a directory that is away, or damaged, neither opens nor shuts
+    anything, even over restarts, and the operator is notified. A copy older than what was read
+    before is not followed; otherwise what was taken away since would come back. Without a directory
+    there are none.
+    """
     known = step.state.policy.shared
     trouble = item.trouble or _doubt(item.book, known)
     if trouble and trouble != step.names.rights_trouble:
@@ -309,23 +313,20 @@ def _change(book: SharedRights, given: list[Grant], taken: list[Grant]) -> str:
 
 
 # ---- tokens --------------------------------------------------------------------------------------
-#
-# Make and revoke tokens, and end connections whose token is over.
-#
-# A connection with a token loses its identity at the moment when the token is revoked or has
-# expired: no later request is carried out, none of its receives waits any longer, and the
-# connection is ended with the reason. What was open on it ends as when a connection is lost; a
-# transaction whose commit was answered before remains committed.
-#
-# One timer serves all connections: for the token that expires first. Each request is checked when
-# it comes, so a wall clock that was set affects only a connection that waits, and that for
-# TOKEN_LOOK_S.
-#
-# Upholds: I28.
 
 
 def create(step: Step, item: CreateToken) -> None:
-    """Make a token."""
+    """Make a token.
+
+    A connection with a token loses its identity at the moment when the token is revoked or has
+    expired: no later request is carried out, none of its receives waits any longer, and the
+    connection is ended with the reason. What was open on it ends as when a connection is lost; a
+    transaction whose commit was answered before remains committed.
+
+    One timer serves all connections: for the token that expires first. Each request is checked when
+    it comes, so a wall clock that was set affects only a connection that waits, and that for
+    TOKEN_LOOK_S.
+    """
     tokens, name = step.state.tokens, item.name
     if tokens.get(name) is not None:
         raise InvalidParameter(

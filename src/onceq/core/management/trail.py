@@ -14,11 +14,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from onceq.core.decision import Answer
-from onceq.core.inputs.inputs import Witnessed
-from onceq.core.names.resolve import find_source
+from onceq.core.inputs import Witnessed
+from onceq.core.names import find_source
 from onceq.core.state.outgoing_queues import OutgoingQueue
-from onceq.core.step.audit_entries import NO_ENTRY, WHOLE, AuditEntry, note_act, record_act
-from onceq.core.step.step import Step
+from onceq.core.step.step import NO_ENTRY, WHOLE, AuditEntry, Step, note_act, record_act
 from onceq.errors import InvalidParameter, OnceqError
 from onceq.model import requests
 from onceq.model.identity import guid_text, read_number

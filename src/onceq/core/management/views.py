@@ -1,6 +1,11 @@
 """Views of the state: the base of management commands and ``why`` (EOD-48).
 
 Views are plain values; times are seconds since 1970, 0 meaning never.
+
+Also here:
+
+* The settings: their present values, beside their defaults.
+* The meaning of a name, with the reason: for ``onceq names explain`` (finding K13).
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from onceq.core.management import (
 from onceq.core.management.directory_rules import find_list, list_view
 from onceq.core.management.paging import LATER, Listing, page
 from onceq.core.management.queue_views import outgoing_view, queue_view
-from onceq.core.names.resolve import (
+from onceq.core.names import (
     computer_of,
     find_outgoing,
     find_queue,
@@ -38,8 +43,7 @@ from onceq.core.names.resolve import (
 from onceq.core.peers import lives
 from onceq.core.peers.duplicate_identity import clash_views
 from onceq.core.receive.poison import holds_poison
-from onceq.core.rights.judge import may
-from onceq.core.rights.required_rights import MONITOR, places, to_see_properties
+from onceq.core.rights import MONITOR, may, places, to_see_properties
 from onceq.core.state.log_space import Space
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.queue_tables import DEAD_LETTER, DEAD_XACT, title_of
@@ -61,8 +65,6 @@ from onceq.model.views.queues import QueueView
 from onceq.model.views.view import Page
 
 # ---- setting views -------------------------------------------------------------------------------
-#
-# The settings: their present values, beside their defaults.
 
 
 _DEFAULTS: Final = Settings()
@@ -82,12 +84,6 @@ def settings(step: Step) -> list[SettingView]:
 
 
 # ---- name views ----------------------------------------------------------------------------------
-#
-# The meaning of a name, with the reason: for `onceq names explain` (finding K13).
-#
-# It uses the rules of a send: `core/names/resolve.py` says which names are of this computer and
-# which outgoing queue a name has, `core/transfer/connecting.py` where that leads. Nothing is
-# made here, and the view says what a send would refuse.
 
 
 _KINDS: Final = {
@@ -100,7 +96,12 @@ _NOT_SHOWN: Final = "only who may monitor the queue manager is told where that i
 
 
 def explained(step: Step, item: Look) -> list[NameView]:
-    """Return the view of a name, or of each element; a list's members are one level deeper."""
+    """Return the view of a name, or of each element; a list's members are one level deeper.
+
+    It uses the rules of a send: ``core/names.py`` says which names are of this computer and which
+    outgoing queue a name has, ``core/transfer/connecting.py`` where that leads. Nothing is made
+    here, and the view says what a send would refuse.
+    """
     text = item.name
     snapshot = step.names.directory if step.names.mode is Mode.ONLINE else None
     if snapshot is not None and snapshot.list_named(text) is not None:

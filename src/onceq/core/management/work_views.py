@@ -5,7 +5,12 @@ that it may not decide it sees the existence, and nothing of its work: recovery 
 is not in the list for one that is over, and forgets the decision about it. A branch that was hidden
 because a right was taken away would be rolled back then, although its transaction is committed.
 
-Upholds: I21, I28.
+Also here:
+
+* The consumers of a queue: those that wait at it, have it open, or hold messages of it.
+* How much waits, at a position of the log: the same number as the history gives up to there.
+
+Upholds: I21, I28, I24 (the answer is bounded).
 """
 
 from __future__ import annotations
@@ -17,9 +22,8 @@ from typing import Final
 
 from onceq.core.decision import HistoryWanted
 from onceq.core.management.paging import LATER, Listing, Order
-from onceq.core.names.resolve import find_queue
-from onceq.core.rights.judge import may
-from onceq.core.rights.required_rights import MONITOR, to_decide, whose
+from onceq.core.names import find_queue
+from onceq.core.rights import MONITOR, may, to_decide, whose
 from onceq.core.state.branch_table import Group
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.queue_tables import FIRST_NUMBER, JOURNAL_BIT, title_of
@@ -150,16 +154,6 @@ TRANSACTIONS: Final[Listing[Transaction, TransactionView]] = Listing(
 
 
 # ---- consumer views ------------------------------------------------------------------------------
-#
-# The consumers of a queue: those that wait at it, have it open, or hold messages of it.
-#
-# An operator sees here why messages stay in a queue that is read: which application has taken
-# them and has not committed, and which branch is still to be decided. Consumers that hold
-# messages come first, the oldest before the others, so that a list that is cut still has them.
-#
-# An actor that may look at the queue, and not at the whole queue manager, sees its own.
-#
-# Upholds: I24 (the answer is bounded), I28.
 
 
 @dataclass(slots=True)
@@ -200,7 +194,14 @@ class _Consumer:
 
 def consumers(step: Step, item: Look) -> object:
     """Answer the consumers of a queue: first those that hold messages, then those that wait, then
-    those that have it open."""
+    those that have it open.
+
+    An operator sees here why messages stay in a queue that is read: which application has taken
+    them and has not committed, and which branch is still to be decided. Consumers that hold
+    messages come first, the oldest before the others, so that a list that is cut still has them.
+
+    An actor that may look at the queue, and not at the whole queue manager, sees its own.
+    """
     step.begin(_told_consumers(step, item, find_queue(step, item.name)))
     return LATER
 
@@ -248,7 +249,9 @@ def _found(step: Step, queue: Queue) -> Generator[None, None, list[_Consumer]]:
             _holds(of(tx.owner), tx, count, tx.began_s)
         elif count:
             one = _Consumer(tx.owner, rests=tx)
-            _holds(one, tx, count, _since_s(step, tx))
+            branches = step.state.branches
+            since_s = branches.numbered(tx.branch).prepared_s if tx.branch else tx.began_s
+            _holds(one, tx, count, since_s)
             resting.append(one)
     return [*table.values(), *resting]
 
@@ -262,10 +265,6 @@ def _holds(one: _Consumer, tx: Transaction, count: int, since_s: int) -> None:
     if not one.holds or since_s < one.since_s:
         one.since_s, one.branch = since_s, str(tx.xid) if tx.xid is not None else ""
     one.holds += count
-
-
-def _since_s(step: Step, tx: Transaction) -> int:
-    return step.state.branches.numbered(tx.branch).prepared_s if tx.branch else tx.began_s
 
 
 def _is_of(step: Step, one: _Consumer) -> str:
@@ -306,15 +305,14 @@ def failing(step: Step) -> Generator[None, None, tuple[dict[str, str], int]]:
 
 
 # ---- waiting views -------------------------------------------------------------------------------
-#
-# How much waits, at a position of the log: the same number as the history gives up to there.
-#
-# An audit asks for it, and reads the history then. So the keeper of a history learns that a
-# client waits for it (`HistoryWanted`).
 
 
 def waiting(step: Step, item: Look) -> object:
-    """Answer some queues behind a number, "" for the first ones; raises InvalidParameter."""
+    """Answer some queues behind a number, "" for the first ones; raises InvalidParameter.
+
+    An audit asks for it, and reads the history then. So the keeper of a history learns that a
+    client waits for it (``HistoryWanted``).
+    """
     last = read_number(item.name or "0")
     if last is None:
         raise InvalidParameter(f"{quoted(item.name)} is not the number of a queue")

@@ -18,22 +18,25 @@ in ``plain_peers``, or in ``[peers]``. A sender on this computer that is free ne
 Only a connection shows where a name leads. So the outgoing queue keeps the addresses that it may be
 connected to, its *homes*, durably, and each connection is compared with them.
 
-Upholds: I28.
+Also here:
+
+* Acknowledgments between managers over HTTP: they go to an address that the sender chooses.
+
+Upholds: I28, I9, I24 (receipts for one that cannot be reached do not pile up).
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from onceq.core.names.resolve import computer_of, known_outgoing, outgoing_for
+from onceq.core.names import computer_of, known_outgoing, outgoing_for
 from onceq.core.peers.strangers import known
-from onceq.core.rights.judge import sender_of
+from onceq.core.rights import sender_of
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer, Progress
 from onceq.core.state.records import PUT_EXPRESS
 from onceq.core.state.setups import OutgoingHomes, ReceiptsTo
-from onceq.core.step.change_builder import ChangeBuilder, take_numbers
-from onceq.core.step.step import Step, answered
+from onceq.core.step.step import ChangeBuilder, Step, answered, take_numbers
 from onceq.errors import InsufficientResources
 from onceq.model.addresses import AWAY, address_of, is_near, means_itself
 from onceq.model.identity import read_number
@@ -159,17 +162,6 @@ def _in_book(step: Step, name: FormatName) -> bool:
 
 
 # ---- http receipts -------------------------------------------------------------------------------
-#
-# Acknowledgments between managers over HTTP: they go to an address that the sender chooses.
-#
-# The head of a stream names the address for its receipts (HTTP-5), each time that it comes: a
-# repetition may name another one, if the sender's address has changed (HTTP-6). Order
-# acknowledgments go there as express messages of our own, final ones as recoverable ones: both
-# are ordinary outgoing messages, and become stream receipts when they leave (`wire/srmp`). They
-# wait no longer than a message without a stated lifetime: a stranger chooses the address, which
-# may never be reached.
-#
-# Upholds: I9, I24 (receipts for one that cannot be reached do not pile up).
 
 
 RECEIPT_LANE = 7
@@ -180,6 +172,13 @@ def learn_address(
     step: Step, source: bytes, stream: int, name: str, *, left: int, queue: str
 ) -> bool:
     """Remember where receipts of a stream go; it is durable with what is accepted now.
+
+    The head of a stream names the address for its receipts (HTTP-5), each time that it comes: a
+    repetition may name another one, if the sender's address has changed (HTTP-6). Order
+    acknowledgments go there as express messages of our own, final ones as recoverable ones: both
+    are ordinary outgoing messages, and become stream receipts when they leave (``wire/srmp``). They
+    wait no longer than a message without a stated lifetime: a stranger chooses the address, which
+    may never be reached.
 
     The outgoing queue for them is opened now, so that no sender makes us promise receipts that
     cannot be sent: strangers choose the addresses, and the number of outgoing queues is limited.

@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Final
 
 from onceq.core.decision import Ready
-from onceq.core.inputs.inputs import SessionOpened
+from onceq.core.inputs import SessionOpened
 from onceq.core.peers import lives as undone_restores
 from onceq.core.peers.lives import rise_above
 from onceq.core.peers.strangers import known

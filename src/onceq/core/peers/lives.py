@@ -26,7 +26,13 @@ Further consequences for a life are:
 * An acknowledgment for a stream that none of the lives in these records has begun proves that
   another manager uses this identity (``core/peers/duplicate_identity.py``).
 
-Upholds: I7 (unique numbers, also over copies and backups), I18 (as do lookup identifiers), I25.
+Also here:
+
+* Keep the end of another queue manager's trail, as a witness.
+* Managers that know what a restore has undone here.
+
+Upholds: I7 (unique numbers, also over copies and backups), I18 (as do lookup identifiers), I25, I28
+(who did something is known), I24 (a bounded table).
 """
 
 from __future__ import annotations
@@ -34,7 +40,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Final
 
-from onceq.core.inputs.inputs import SessionOpened
+from onceq.core.inputs import SessionOpened
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Progress
 from onceq.core.state.position_block import AVAILABLE, CHUNK
@@ -157,10 +163,6 @@ def rise_above(step: Step, stream: int) -> None:
 
 
 # ---- trail heads ---------------------------------------------------------------------------------
-#
-# Keep the end of another queue manager's trail, as a witness.
-#
-# Upholds: I28 (who did something is known).
 
 
 def keep_head(step: Step, item: SessionOpened) -> None:
@@ -177,15 +179,6 @@ def keep_head(step: Step, item: SessionOpened) -> None:
 
 
 # ---- undone restores -----------------------------------------------------------------------------
-#
-# Managers that know what a restore has undone here.
-#
-# A restored manager does not know what it has forgotten. Others show it: an order acknowledgment
-# for more than was ever sent here, or for a stream of the life that is undone; a message whose
-# predecessors were acknowledged to its sender in that life. It is noted once for each of them and
-# kept, so that the operator sees which managers it concerns.
-#
-# Upholds: I24 (a bounded table).
 
 
 SENT: Final = "it has messages that this manager sent after the backup and does not know any more"
@@ -193,7 +186,13 @@ CAME: Final = "it sent messages that arrived here after the backup and are gone"
 
 
 def views(step: Step) -> tuple[UndoneView, ...]:
-    """Return all managers that have shown it."""
+    """Return all managers that have shown it.
+
+    A restored manager does not know what it has forgotten. Others show it: an order acknowledgment
+    for more than was ever sent here, or for a stream of the life that is undone; a message whose
+    predecessors were acknowledged to its sender in that life. It is noted once for each of them and
+    kept, so that the operator sees which managers it concerns.
+    """
     return tuple(
         UndoneView(guid_text(guid), step.name_of(guid), what, since)
         for (guid, what), since in step.state.undone.items()

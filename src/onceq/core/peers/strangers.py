@@ -10,7 +10,11 @@ applications here, keep the rest, no matter what strangers do.
 Outgoing queues that exist only to answer strangers are limited in number. They connect a few at a
 time, and ever more slowly while they get no answer; they are forgotten when they are empty.
 
-Upholds: I24.
+Also here:
+
+* Names of computers that lead to another queue manager than they say, or back to this one.
+
+Upholds: I24, I25. Running tables.
 """
 
 from __future__ import annotations
@@ -18,14 +22,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from onceq.core.inputs.inputs import SessionOpened
-from onceq.core.names.packet_names import other_computer
-from onceq.core.names.resolve import index_by_guid
+from onceq.core.inputs import SessionOpened
+from onceq.core.names import index_by_guid, other_computer
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer
+from onceq.core.state.positions import Link
 from onceq.core.state.queues import Queue
 from onceq.core.state.setups import OutgoingDropped
-from onceq.core.state.transition_tables import Link
 from onceq.core.step.connections import WrongName
 from onceq.core.step.step import Step
 from onceq.model.addresses import is_one_of, means_itself
@@ -174,19 +177,6 @@ def forget(step: Step, found: list[OutgoingQueue], *, forced: bool = True) -> No
 
 
 # ---- wrong names ---------------------------------------------------------------------------------
-#
-# Names of computers that lead to another queue manager than they say, or back to this one.
-#
-# The first manager that can notice a wrong name reports it (finding K13): the one that connects,
-# when it learns which manager answers; the one that is connected to, when a message names its
-# destination. Both continue: an unconfigured alias, a computer that took over the work of another
-# one, and a name for several look the same, and MSMQ does not compare names either. Where the
-# name gives the identity, it is enforced: by `pin_peers`, by the GUID in a private name, and by
-# the GUID that the directory has for the computer of a public queue
-# (`core/transfer/connecting.py`).
-#
-# Upholds: I24 (a bounded table), I25. Running tables; what continues after a restart is noticed
-# again.
 
 
 OWN: Final = "this queue manager is called as each computer calls itself"
@@ -198,7 +188,16 @@ BACK: Final = "a name leads back to this queue manager"
 
 
 def check_own(step: Step) -> None:
-    """Check at a start that others can answer to this manager's own name."""
+    """Check at a start that others can answer to this manager's own name.
+
+    The first manager that can notice a wrong name reports it (finding K13): the one that connects,
+    when it learns which manager answers; the one that is connected to, when a message names its
+    destination. Both continue: an unconfigured alias, a computer that took over the work of another
+    one, and a name for several look the same, and MSMQ does not compare names either. Where the
+    name gives the identity, it is enforced: by ``pin_peers``, by the GUID in a private name, and by
+    the GUID that the directory has for the computer of a public queue
+    (``core/transfer/connecting.py``).
+    """
     name = step.names.called
     if means_itself(name):
         _note(

@@ -11,14 +11,18 @@ Without TLS the GUID of a session is a claim, which is judged by what is known o
 the address (``model/identification.py``). ``docs/decisions/0011-whose-word-counts.md`` has what
 that leaves open, and what holds over HTTP.
 
+Also here:
+
+* Tell senders why their messages are turned away, and show an operator what receivers tell us.
+
 Upholds: I10 (release only on truth), I13, I24, I28.
 """
 
 from __future__ import annotations
 
 from onceq.core.decision import Ready
-from onceq.core.inputs.inputs import SessionOpened
-from onceq.core.names.resolve import computer_of, lead_of, outgoing_for
+from onceq.core.inputs import SessionOpened
+from onceq.core.names import computer_of, lead_of, outgoing_for
 from onceq.core.state.in_doubt_table import Doubt
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer
@@ -29,11 +33,11 @@ from onceq.core.state.setups import AddressBound, NameBound, PeerProven
 from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources
 from onceq.hidden import quote_word
-from onceq.model.classes import MessageClass
 from onceq.model.identification import Identification, Proof, why_not_guid, why_not_name
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import NOTES_MAX, REFUSED_AHEAD_MAX, STREAM_AHEAD_S_MAX
 from onceq.model.names import Kind, parse_format_name
+from onceq.model.resultcodes import MessageClass
 from onceq.packet.acks import FUTURE as BEGINS_AHEAD
 from onceq.packet.acks import NO_ROOM, STALE, FinalAck, OrderAck, TurnedAway, turned_away
 from onceq.packet.arrived import ArrivedRun
@@ -425,16 +429,6 @@ MOVED = "another queue manager answers under a known name"
 
 
 # ---- refusals ------------------------------------------------------------------------------------
-#
-# Tell senders why their messages are turned away, and show an operator what receivers tell us.
-#
-# A receiver does not acknowledge messages of a stream that it has left, of one from the future,
-# or of one for which it has no room; their sender would only see that nothing is acknowledged.
-# Between two onceq managers the receiver sends the reason (`packet/acks.py`), at most once in
-# TOLD_EVERY_US for each queue and session; the sender shows it (`outgoing why`) until something
-# is acknowledged.
-#
-# Upholds: I24 (a bounded number of such packets).
 
 
 TOLD_EVERY_US = 5_000_000
@@ -448,7 +442,14 @@ WORDS = {
 
 def note(step: Step, peer: Peer, packet: bytes) -> bool:
     """Send a packet that is never stored on a session, if not too many wait there already; return
-    whether there was room."""
+    whether there was room.
+
+    A receiver does not acknowledge messages of a stream that it has left, of one from the future,
+    or of one for which it has no room; their sender would only see that nothing is acknowledged.
+    Between two onceq managers the receiver sends the reason (``packet/acks.py``), at most once in
+    TOLD_EVERY_US for each queue and session; the sender shows it (``outgoing why``) until something
+    is acknowledged.
+    """
     if len(peer.notes) >= NOTES_MAX:
         return False
     peer.notes.append(packet)

@@ -6,12 +6,16 @@ the queue alone (Q-41), whether a transaction may take from it (RCV-11), and whe
 paused it. Then ``take`` locks it for a transaction, or removes it permanently.
 
 Two checks are made elsewhere, for all alike. Rights are judged for every request before its rule
-sees it, and for a job batch by batch (``core/rights/required_rights.py``). And callers find only
+sees it, and for a job batch by batch (``core/rights.py``). And callers find only
 places where no transaction holds a message.
 
 A pause stops requests that process messages, not those that name one: operators maintain a queue
 meanwhile, and a reader removes what it has written elsewhere. Subqueues, journals and the queues of
 the system are never paused. The pause is a property of the queue, so it outlives a restart.
+
+Also here:
+
+* Open queues: what a name may be opened for, and which handles exclude each other (Q-41).
 
 Upholds: I16 (no other request takes what is held; nothing is handed out of a paused queue).
 """
@@ -24,13 +28,12 @@ from typing import Final
 
 from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
-from onceq.core.names.resolve import destinations, find_queue, find_source, kind_of, one_name
+from onceq.core.names import destinations, find_queue, find_source, kind_of, one_name
 from onceq.core.receive.lookup import Place, ensure
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.queues import AnyQueue, Handle, Queue
 from onceq.core.state.records import Change, Op, RangeChange
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step
+from onceq.core.step.step import ChangeBuilder, Step
 from onceq.core.step.step import check as check_share
 from onceq.core.step.units import HeldRange, Transaction
 from onceq.errors import (
@@ -43,16 +46,14 @@ from onceq.errors import (
     TransactionUsage,
     UnsupportedAccessMode,
 )
-from onceq.model.classes import MessageClass
 from onceq.model.limits import TRANSACTION_MESSAGES_MAX
 from onceq.model.names import check_send, may_receive, parse_any
 from onceq.model.requests import Access, CloseQueue, OpenQueue, Receive, RenewHold, Seek, Share
+from onceq.model.resultcodes import MessageClass
 from onceq.model.results import Opened
 from onceq.model.shares import Thing
 
 # ---- handles -------------------------------------------------------------------------------------
-#
-# Open queues: what a name may be opened for, and which handles exclude each other (Q-41).
 
 
 _CLOSED: Final = "the queue is not open, or was closed"

@@ -2,6 +2,14 @@
 
 A lookup identifier is a position in a queue, and positions are ordered (RCV-8). Locked messages are
 passed over, except those whose transaction lets others peek at them (RCV-9).
+
+Also here:
+
+* Subqueues: parts of a queue into which messages come only by a move (Q-31).
+* What the tables know of messages that are handed out, beside their packets.
+* Cursors: positions in a queue that move from message to message (RCV-5 to RCV-7, case 110).
+
+Upholds: I24 (none is kept empty), I28 (an owner that may only peek makes none).
 """
 
 from __future__ import annotations
@@ -10,19 +18,29 @@ from array import array
 from dataclasses import replace
 
 from onceq.core.decision import Handed, Piece
-from onceq.core.names.resolve import is_local, local_queue, one_name
-from onceq.core.rights.judge import may
-from onceq.core.rights.required_rights import place_of as rights_place
-from onceq.core.rights.required_rights import to_hold
+from onceq.core.names import is_local, local_queue, one_name
+from onceq.core.rights import may, to_hold
+from onceq.core.rights import place_of as rights_place
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.positions import Positions
 from onceq.core.state.queue_tables import is_counted
 from onceq.core.state.queues import AnyQueue, Queue, lookup_id, place_of
 from onceq.core.state.setups import MakerKnown, SubqueueDropped, SubqueueMade
 from onceq.core.step.step import Step, refusal
-from onceq.errors import InsufficientResources, InvalidParameter, QueueNotFound
+from onceq.core.step.step import check as check_share
+from onceq.core.step.units import Cursor
+from onceq.errors import (
+    IllegalCursorAction,
+    InsufficientResources,
+    InvalidHandle,
+    InvalidParameter,
+    MessageAlreadyReceived,
+    MessageNotFound,
+    QueueDeleted,
+    QueueNotFound,
+)
 from onceq.model.names import FormatName
-from onceq.model.requests import Seek
+from onceq.model.requests import Access, CloseCursor, OpenCursor, Receive, Seek
 from onceq.model.run import LENGTH_TYPE, Extent
 from onceq.model.shares import Thing
 
@@ -111,19 +129,15 @@ def with_shown(queue: Queue, places: list[Place], *, after: int, count_max: int)
 
 
 # ---- subqueues -----------------------------------------------------------------------------------
-#
-# Subqueues: parts of a queue into which messages come only by a move (Q-31).
-#
-# A subqueue is made when an owner that may receive there opens it, or by the first move to it. It
-# is removed when it is empty and no owner has it open, waits at it or is about to move a message
-# there. Everything else about it, its quota included, is its parent's.
-# `core/receive/receive_exact.py` has the moves.
-#
-# Upholds: I24 (none is kept empty), I28 (an owner that may only peek makes none).
 
 
 def ensure(step: Step, text: str, owner: int) -> Queue | None:
     """Return the subqueue of that name, made now if missing; None if it names no subqueue.
+
+    A subqueue is made when an owner that may receive there opens it, or by the first move to it. It
+    is removed when it is empty and no owner has it open, waits at it or is about to move a message
+    there. Everything else about it, its quota included, is its parent's.
+    ``core/receive/receive_exact.py`` has the moves.
 
     Raises:
         QueueNotFound: It is missing, and its owner may only peek, which makes nothing.
@@ -190,8 +204,6 @@ def tidy(step: Step) -> None:
 
 
 # ---- handing out ---------------------------------------------------------------------------------
-#
-# What the tables know of messages that are handed out, beside their packets.
 
 
 def handed(queue: AnyQueue, places: list[Place]) -> Handed:
@@ -257,3 +269,85 @@ def _handed_runs(queue: AnyQueue, places: list[Place]) -> Handed:
         tuple(pieces), lengths, lookups, arrived, aborts, tuple(classes), tuple(moves),
         tuple(notes), tuple(failures),
     )  # fmt: skip
+
+
+# ---- cursors -------------------------------------------------------------------------------------
+
+
+def open_cursor(step: Step, item: OpenCursor) -> None:
+    """Make a cursor at a queue that is held open.
+
+    A cursor is fresh, is at a message, or is behind one that was received through it. It belongs to
+    the handle that it was made with, and to the running process.
+    """
+    held = step.readers.handles.get(item.handle)
+    if held is None or held.owner != item.owner:
+        raise InvalidHandle("the queue is not open, or was closed")
+    if held.deleted:
+        raise QueueDeleted("the queue was deleted meanwhile; close it")
+    if held.access not in (Access.RECEIVE, Access.PEEK):
+        raise InvalidHandle("a cursor needs a queue that is open for receive or peek")
+    by = step.known_by(item.owner)
+    check_share(step, by, Thing.CURSORS, step.readers.cursors_by)
+    number = step.readers.placed(Cursor(item.owner, held.queue, item.handle, by=by))
+    step.answer(item.owner, item.request, number)
+
+
+def close_cursor(step: Step, item: CloseCursor) -> None:
+    """Close a cursor."""
+    find_cursor(step, item.owner, item.cursor)
+    step.readers.taken_away(item.cursor)
+    step.answer(item.owner, item.request, None)
+
+
+def find_cursor(step: Step, owner: int, number: int) -> Cursor:
+    """Return a cursor of this owner; raises InvalidHandle."""
+    cursor = step.readers.cursors.get(number)
+    if cursor is None or cursor.owner != owner:
+        raise InvalidHandle("there is no such cursor: it was closed, or its queue was")
+    return cursor
+
+
+def check_cursor(step: Step, item: Receive, queue: AnyQueue) -> None:
+    """Refuse what a cursor cannot do now, or ever."""
+    cursor = find_cursor(step, item.owner, item.cursor)
+    if cursor.queue != queue.number or (item.handle and item.handle != cursor.handle):
+        raise InvalidHandle("the cursor belongs to another queue")
+    if not item.peek and item.seek is not Seek.CURRENT:
+        raise InvalidParameter("a cursor receives its current message only")
+    if item.seek in (Seek.NEXT, Seek.PREV) and not (cursor.at or cursor.behind):
+        raise IllegalCursorAction("peek at the current message of this cursor before the next one")
+
+
+def find_by_cursor(step: Step, item: Receive, queue: AnyQueue) -> Place | None:
+    """Return the message that a receive through a cursor means; None if there is none yet."""
+    cursor = find_cursor(step, item.owner, item.cursor)
+    stands = cursor.at or cursor.behind
+    if item.seek is Seek.CURRENT:
+        if not cursor.at:
+            return behind(queue, stands or -1, peek=item.peek)
+        index, counter = place_of(cursor.at)
+        lane = queue.lanes.get(index)
+        seen = (index, counter) in visible(queue, peek=item.peek)
+        if not seen and (lane is None or lane.state(counter) != AVAILABLE):
+            raise MessageAlreadyReceived(
+                "the current message of this cursor is gone; go on with the next"
+            )
+        return index, counter, 1
+    found = find(queue, item.seek, stands, peek=item.peek)
+    if found is None and item.seek is not Seek.NEXT:
+        raise MessageNotFound("there is no message before this one" if stands else "it is empty")
+    return found
+
+
+def move_cursor(step: Step, item: Receive, found: Place) -> None:
+    """Move a cursor to the message that was handed out through it, or behind that."""
+    cursor = step.readers.cursors[item.cursor]
+    lookup = lookup_id(found[0], found[1])
+    # A received message is gone: the cursor has no current message, only a position to start from.
+    cursor.at, cursor.behind = (lookup, 0) if item.peek else (0, lookup)
+
+
+def is_current(step: Step, queue: AnyQueue, lookup: int) -> bool:
+    """Return whether a cursor is at that message (RCV-8)."""
+    return any(c.at == lookup and c.queue == queue.number for c in step.readers.cursors.values())

@@ -28,13 +28,12 @@ from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.positions import Positions
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import SET_ASIDE, Change, Op, RangeChange
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step, Timer
+from onceq.core.step.step import ChangeBuilder, Step, Timer
 from onceq.errors import InsufficientResources
-from onceq.model.classes import MessageClass
 from onceq.model.letters import POISON
 from onceq.model.marks import NEVER_S
 from onceq.model.queue import POISON_DEAD_LETTER, POISON_MOVE, POISON_REJECT
+from onceq.model.resultcodes import MessageClass
 
 RETRY = "retry"
 """Subqueue in which messages wait for their next attempts."""

@@ -8,7 +8,13 @@ removal is durable (RCV-14).
 Waiting readers are served in the order in which they came; a message goes to those that only peek
 and then to the first that takes it (RCV-3).
 
-Upholds: I3, I4 (at most one committed receive), I15 (never after its time), I16, I18.
+Also here:
+
+* End messages in their queue that were not received in time.
+* Readers that peek at messages, write them elsewhere, and remove them when that is done.
+
+Upholds: I3, I4 (at most one committed receive), I15 (never after its time), I16, I18, I24 (no step
+is longer the more has expired), I2.
 """
 
 from __future__ import annotations
@@ -20,13 +26,14 @@ from typing import Final
 
 from onceq.core.ending.ending import ENDED_AT_ONCE, end_range, share_of
 from onceq.core.ending.table import Ending
-from onceq.core.names.resolve import find_source, is_local, one_name
-from onceq.core.receive import cursors, lookup, poison
+from onceq.core.names import find_queue, find_source, is_local, one_name
+from onceq.core.receive import entrance, lookup, poison
 from onceq.core.receive.entrance import (
     Why,
     check_alive,
     check_receive_from,
     check_taking,
+    handle_of,
     nothing,
     paused,
     take,
@@ -34,14 +41,20 @@ from onceq.core.receive.entrance import (
 from onceq.core.receive.lookup import Place, handed, ordered, visible, with_shown
 from onceq.core.receive.lookup import find as find_place
 from onceq.core.receive.poison import alone
+from onceq.core.state.branch_table import Marks
+from onceq.core.state.client_memory import Read
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, REMOVED
 from onceq.core.state.queues import AnyQueue, Queue, lookup_id, place_of
 from onceq.core.state.records import Op, RangeChange
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step, Timer
+from onceq.core.state.setups import ReaderForgotten
+from onceq.core.step.step import ChangeBuilder, Step, Timer
 from onceq.core.step.step import check as check_share
+from onceq.core.step.units import CopiedRange, HeldRange
 from onceq.errors import (
+    BranchState,
+    InsufficientResources,
+    InvalidHandle,
     InvalidParameter,
     MessageAlreadyReceived,
     MessageNotFound,
@@ -49,31 +62,41 @@ from onceq.errors import (
     OperationCancelled,
     QueueNotFound,
     TransactionUsage,
+    UnsupportedAccessMode,
     UnsupportedFormatName,
+    UsageError,
 )
-from onceq.model.classes import MessageClass
 from onceq.model.limits import RECEIVE_BYTES_MAX, RECEIVE_MESSAGES_MAX
 from onceq.model.marks import FOR_EVER_US
-from onceq.model.requests import CancelReceive, Pick, Receive, Remove, Seek
+from onceq.model.queue import QUOTA_UNLIMITED_KB
+from onceq.model.requests import (
+    CancelReceive,
+    ForgetReader,
+    Pick,
+    Receive,
+    Remove,
+    Seek,
+    Share,
+    TakeRead,
+)
+from onceq.model.resultcodes import MessageClass
 from onceq.model.run import Extent
 from onceq.model.shares import Thing
 
+# ---- receive -------------------------------------------------------------------------------------
+
+
 # ---- expiry --------------------------------------------------------------------------------------
-#
-# End messages in their queue that were not received in time.
-#
-# Those of one moment may be millions, and end in portions (`core/management/jobs.py`).
-# Until the last of them has ended, nothing is handed out of their queue: the message at its head
-# may be over. A receive that comes meanwhile is put off, and is answered, with a message or with
-# none, as soon as they are gone.
-#
-# Upholds: I15 (nothing is handed out after its time), I24 (no step is longer the more has
-# expired).
 
 
 def expire(step: Step, queue: Queue) -> bool:
     """End what was not received in time (TTBR), before a receive from the queue: as much as one
     step may; locked messages wait for their outcome.
+
+    Those of one moment may be millions, and end in portions (``core/management/jobs.py``). Until
+    the last of them has ended, nothing is handed out of their queue: the message at its head may be
+    over. A receive that comes meanwhile is put off, and is answered, with a message or with none,
+    as soon as they are gone.
 
     Returns:
         Whether no expired message is left.
@@ -189,7 +212,7 @@ def _checked(step: Step, item: Receive) -> AnyQueue:
     if type(queue) is Queue and (item.transaction or item.handle or queue.handles):
         check_receive_from(step, item, queue)
     if item.cursor:
-        cursors.check(step, item, queue)
+        lookup.check_cursor(step, item, queue)
     if item.allow_peek and (item.peek or not item.transaction):
         raise InvalidParameter("allow_peek is for a receive in a transaction (RCV-9)")
     return queue
@@ -239,10 +262,10 @@ def _serve(step: Step, item: Receive, queue: AnyQueue) -> bool:
     if type(queue) is Queue and queue.properties.paused_since and paused(item, queue):
         return False
     if item.cursor:
-        found = cursors.place(step, item, queue)
+        found = lookup.find_by_cursor(step, item, queue)
         if found is not None:
             _hand_out(step, item, queue, [found])
-            cursors.stand(step, item, found)
+            lookup.move_cursor(step, item, found)
         return found is not None
     places = _choose(item, queue)
     if not places:
@@ -331,7 +354,7 @@ def _by_lookup(step: Step, item: Receive, queue: AnyQueue) -> None:
     lane = queue.lanes.get(index)
     state = lane.state(counter) if lane is not None else REMOVED
     if state == REMOVED:
-        if step.readers.cursors and cursors.referenced(step, queue, item.lookup):
+        if step.readers.cursors and lookup.is_current(step, queue, item.lookup):
             raise MessageAlreadyReceived("somebody else has received that message")
         raise MessageNotFound(f"no message has the lookup identifier {item.lookup:#x}")
     if state != AVAILABLE and (index, counter) not in visible(queue, peek=item.peek):
@@ -458,3 +481,77 @@ def _unused(step: Step, item: Receive) -> None:
     """Let an unused subqueue be removed, now that this wait is over."""
     if ";" in item.queue:
         step.emptied.update(dict.fromkeys(step.state.subqueues))
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+ReadPlace = tuple[int, int, int]
+
+
+def take_read(step: Step, item: TakeRead) -> None:
+    """Receive a range that was read, and remember its reader.
+
+    ``TakeRead`` removes what was read and remembers who has read it, in one record: the commit's,
+    or its own. A transaction that does so is no branch of an external one: a promise to a
+    coordinator does not say who has read.
+
+    Where copies are to be kept the journal must have room for them when they are taken; then the
+    commit keeps them, no matter what came into the journal meanwhile, because a careful reader
+    relies on them.
+    """
+    queue = _source(step, item)
+    places = range_places(queue, item.first, item.last)
+    if item.keep:
+        _check_journal(step, item, queue, places)
+    read = Read(queue.number, item.reader, item.query, item.last, item.who)
+    if item.transaction:
+        tx = step.units.find(item.owner, item.transaction, step.now)
+        if tx.xid is not None:
+            raise BranchState("a branch of an external transaction does not say who has read")
+        if not queue.properties.transactional:
+            raise TransactionUsage(f"{item.queue} is not transactional")
+        entrance.take(step, queue, places, tx, kind=CopiedRange if item.keep else HeldRange)
+        tx.reads.append(read)
+    else:
+        build = ChangeBuilder(step)
+        entrance.remove(build, queue, places, copied=item.keep)
+        build.change.marks = Marks(reads=(read,))
+        step.record(build.change)
+    step.answer(item.owner, item.request, sum(place[2] for place in places))
+
+
+def _source(step: Step, item: TakeRead) -> Queue:
+    queue = find_source(step, item.queue)
+    if isinstance(queue, OutgoingQueue):
+        raise UnsupportedAccessMode(f"{item.queue} is an outgoing queue: nobody reads it up")
+    assert isinstance(queue, Queue)
+    if item.handle:
+        held = handle_of(step, item.owner, item.handle)
+        if held.queue != queue.number or held.share is not Share.DENY_RECEIVE:
+            raise InvalidHandle(f"{item.queue} is not held so that others cannot receive")
+    check_taking(step, queue, Why.NAMED, owner=item.owner, name=item.queue)
+    return queue
+
+
+def _check_journal(step: Step, item: TakeRead, queue: Queue, places: list[ReadPlace]) -> None:
+    """Raise InvalidParameter if there is no journal, InsufficientResources if it is full."""
+    journal = (queue.parent or queue).journal
+    if journal is None:
+        raise InvalidParameter(f"{item.queue} has no journal that could keep what was read")
+    quota_kb = journal.properties.quota_kb
+    size = sum(queue.lanes[index].size(first, count) for index, first, count in places)
+    if quota_kb < QUOTA_UNLIMITED_KB and step.holding(journal) + size > quota_kb << 10:
+        raise InsufficientResources(
+            f"the journal of {queue.properties.name} has no room for {size} bytes more, so nothing "
+            f"is removed: raise journal_quota_kb ({quota_kb}), or purge the journal"
+        )
+
+
+def forget_reader(step: Step, item: ForgetReader) -> None:
+    """Forget a reader for an operator, so that it may start again."""
+    queue = find_queue(step, item.queue)
+    if item.reader not in step.state.readings.of(queue.number):
+        raise UsageError(f"no reader {item.reader!r} of {item.queue} is remembered")
+    step.setup(ReaderForgotten(queue=queue.number, reader=item.reader))
+    step.answer(item.owner, item.request, None)

@@ -3,7 +3,12 @@
 A claim receives messages that were found by peeking: all of them or none. Their bytes are fetched
 afterwards, in pieces, so that a transaction of any size can be received whole.
 
-Upholds: I16 (only what is free can be claimed), I11 (a rejected message ends once).
+Also here:
+
+* Moving messages between a queue and its subqueues (Q-32).
+
+Upholds: I16 (only what is free can be claimed), I11 (a rejected message ends once), I17 (a move of
+an open transaction is undone in place).
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from bisect import bisect_left
 from dataclasses import replace
 
 from onceq.core.decision import Handed
-from onceq.core.names.resolve import find_queue
+from onceq.core.names import find_queue
 from onceq.core.receive.entrance import Why, check_taking, take
 from onceq.core.receive.lookup import Place, ensure, handed, ordered
 from onceq.core.state.position_block import AVAILABLE, LOCKED, PURGING, REMOVED
@@ -30,9 +35,9 @@ from onceq.errors import (
     QueueNotFound,
     TransactionUsage,
 )
-from onceq.model.classes import MessageClass
 from onceq.model.limits import RECEIVE_BYTES_MAX, RECEIVE_MESSAGES_MAX
 from onceq.model.requests import Access, Claim, Fetch, MoveMessage, Reject
+from onceq.model.resultcodes import MessageClass
 
 # ---- receive exact -------------------------------------------------------------------------------
 
@@ -157,17 +162,14 @@ def fetch(step: Step, item: Fetch) -> None:
 
 
 # ---- move message --------------------------------------------------------------------------------
-#
-# Moving messages between a queue and its subqueues (Q-32).
-#
-# In a transaction a move is provisional: the message is locked in its place until the outcome. An
-# abort leaves it there, a commit puts it behind what is in the target (Q-34).
-#
-# Upholds: I16, I17 (a move of an open transaction is undone in place).
 
 
 def move(step: Step, item: MoveMessage) -> None:
-    """Move one message, at once or with a transaction; checks in the order of Q-33."""
+    """Move one message, at once or with a transaction; checks in the order of Q-33.
+
+    In a transaction a move is provisional: the message is locked in its place until the outcome. An
+    abort leaves it there, a commit puts it behind what is in the target (Q-34).
+    """
     target = _target(step, item)
     source = _source(step, item.queue, item.owner)
     if target is source or (target.parent or target) is not (source.parent or source):

@@ -14,6 +14,10 @@ Each act has a digest, which covers the act and the digest of the act before it
 the digest of its last act when a session begins. These are witnesses: an intruder who can change
 the files of one manager cannot change what another one holds.
 
+Also here:
+
+* Who wants to know how messages end: ranges of a lane, found by counter.
+
 Upholds: I22, I24 (TRAIL_MAX, HEADS_MAX, HEAD_PEERS_MAX), I28 (every act is attributed).
 """
 
@@ -255,14 +259,6 @@ class TrailHeads:
 
 
 # ---- report requests -----------------------------------------------------------------------------
-#
-# Who wants to know how messages end: ranges of a lane, found by counter.
-#
-# A sender may ask for dead letters, journal copies, final acknowledgments and acknowledgment
-# messages. That is noted by ranges: what is put one after another with the same wishes is one, so
-# that a queue of a million such messages has a few of these and not a million.
-#
-# Upholds: I24 (found by bisection, let go of from the front).
 
 
 COMPACT_AT: Final = 1_024
@@ -272,6 +268,10 @@ COMPACT_AT: Final = 1_024
 @dataclass(slots=True)
 class ReportRequest:
     """A range in a queue whose sender wants to know how it ends.
+
+    A sender may ask for dead letters, journal copies, final acknowledgments and acknowledgment
+    messages. That is noted by ranges: what is put one after another with the same wishes is one, so
+    that a queue of a million such messages has a few of these and not a million.
 
     Attributes:
         source: Sending manager of what has arrived; zero for what was sent here.

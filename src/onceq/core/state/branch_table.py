@@ -7,11 +7,11 @@ has room, or on the process that made it (I20). It is one record; a commit or a 
 change with a mark that the branch is over. Where all that a branch sends goes to queues of this
 manager, nothing in its packets waits for the commit: they are *laid*, written into the record of
 the prepare as they will be received, and the commit only says where they lie
-(``core/send/send.py``).
+(``core/send.py``).
 
 A group is committed by one record (``group``), which names the branches in their order; the changes
 that follow it in the log carry that out. A log that ends between these records still has the
-decision: recovery carries out what is left (``core/transaction/groups.py``).
+decision: recovery carries out what is left (``core/transaction/second_phase.py``).
 
 A database that is a last agent keeps its rows until they are removed in bulk, and may be set back
 to an earlier state: its rows are then missing, although branches were committed for them. To notice
@@ -24,7 +24,7 @@ set. These few are listed one by one (``late``) until the next mark is set, and 
 (``looked``) until the rows up to that were found. A row that is counted and was never written makes
 the database look as if it had been set back, so what is known of a database has an owner: who was
 the first to commit a branch by its rows. Others need a right for it
-(``core/rights/required_rights.py``).
+(``core/rights.py``).
 
 The byte forms are described in ``docs/reference/formats/records.md``.
 
@@ -366,7 +366,7 @@ class Branch:
         """
         values = {
             "number": self.number,
-            "xid": _dump_xid(self.xid),
+            "xid": [self.xid.format_id, self.xid.gtrid.hex(), self.xid.bqual.hex()],
             "at": self.prepared_s,
             "sends": self.sends,
             "receives": self.receives,
@@ -670,10 +670,6 @@ class Branches:
         for size in values["sizes"]:
             self.add(decode_branch(data[at : at + size]))
             at += size
-
-
-def _dump_xid(xid: Xid) -> list[Any]:
-    return [xid.format_id, xid.gtrid.hex(), xid.bqual.hex()]
 
 
 def _load_xid(values: list[Any]) -> Xid:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from onceq.core.state.setups import JobEnded, JobStarted, Setup, read_fields, row_of
-from onceq.model.jobs import JobState, Order
+from onceq.model.letters import JobState, Order
 from onceq.model.limits import JOB_FAILURES_MAX, JOB_REASONS_MAX, JOBS_KEPT_MAX
 from onceq.model.record import MutableRecord, field, names
 

@@ -9,6 +9,10 @@ place in the log is in the hidden queue DAMAGED, so that its part of the log is 
 look at; an entry here says where those messages were. There is one entry for each run of damaged
 neighbours, and no remote party can make any.
 
+Also here:
+
+* When delayed messages are due, and when something expires.
+
 Upholds: I24 (bounded by the log, and by the damage of the disk).
 """
 
@@ -207,20 +211,6 @@ class Damages:
 
 
 # ---- message times -------------------------------------------------------------------------------
-#
-# When delayed messages are due, and when something expires.
-#
-# A few of many messages are delayed, so `DueTimes` is a table beside the rows of a lane. A
-# search for what is due must not look at all of them: the times are in a heap as well, each with
-# the counter of its message as one number, which takes a third of a pair. A message may leave
-# before its time; its entry stays in the heap until then, or until there are too many stale
-# entries. Every available message with a time has its entry in the heap.
-#
-# `ExpiryTimes` says which queue, or which part of a long queue, to look at next: to ask each of
-# them every time would cost the more the more there are. A time may be too early, because the
-# message is gone or got a later time; it is never too late.
-#
-# Upholds: I24 (a search for what is due costs nothing where nothing is due).
 
 
 _SHIFT: Final = 56
@@ -231,7 +221,18 @@ STALE_MAX: Final = 64
 
 
 class DueTimes:
-    """See the module. Seconds since 1970 UTC."""
+    """See the module. Seconds since 1970 UTC.
+
+    A few of many messages are delayed, so ``DueTimes`` is a table beside the rows of a lane. A
+    search for what is due must not look at all of them: the times are in a heap as well, each with
+    the counter of its message as one number, which takes a third of a pair. A message may leave
+    before its time; its entry stays in the heap until then, or until there are too many stale
+    entries. Every available message with a time has its entry in the heap.
+
+    ``ExpiryTimes`` says which queue, or which part of a long queue, to look at next: to ask each of
+    them every time would cost the more the more there are. A time may be too early, because the
+    message is gone or got a later time; it is never too late.
+    """
 
     __slots__ = ("_heap", "_times", "latest")
 

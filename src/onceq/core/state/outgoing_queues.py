@@ -26,15 +26,13 @@ from typing import Any, Final
 
 from onceq.core.state.log_space import Space
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.positions import Positions
+from onceq.core.state.positions import LINKS, Link, LinkEvent, Positions
 from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue
 from onceq.core.state.setups import read_row, row_of
-from onceq.core.state.transition_tables import LINKS, Link, LinkEvent
-from onceq.model.classes import MessageClass
 from onceq.model.limits import CONNECTION_HISTORY_MAX, HOLE_MESSAGES, LATE_REFUSALS_KEPT
 from onceq.model.names import FormatName, Kind
 from onceq.model.record import MutableRecord, Record
-from onceq.model.resultcodes import ConnectionStatus
+from onceq.model.resultcodes import ConnectionStatus, MessageClass
 from onceq.packet.acks import Memory
 
 COMPACT_AT: Final = 1_024
@@ -509,7 +507,7 @@ class OutgoingQueue(AnyQueue):
 
     @property
     def bound_name(self) -> str:
-        """The name under which its manager is bound (``core/state/peer_bindings.py``); "" if its
+        """The name under which its manager is bound (``core/state/peer_table.py``); "" if its
         name has the GUID of the manager, or nothing proves an identity."""
         name = self.name
         if name.kind is Kind.PUBLIC:

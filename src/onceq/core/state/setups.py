@@ -5,6 +5,10 @@ fields are the values, and ``table`` names the table of ``State`` that applies i
 hexadecimal in JSON. Fields that an older version did not write have a default; values that this
 version does not know are ignored.
 
+Also here:
+
+* Structs as JSON: the values of a setup record, and the rows of a checkpoint.
+
 Upholds: I22 (a record means the same while running and at recovery), I23 (a record that makes no
 sense is named).
 """
@@ -24,20 +28,17 @@ from onceq.model.queue import QueueProperties
 from onceq.model.record import Record, Struct, convert, names
 
 # ---- rows ----------------------------------------------------------------------------------------
-#
-# Structs as JSON: the values of a setup record, and the rows of a checkpoint.
-#
-# A row is the list of a struct's fields, in their order. A version may add fields with defaults
-# at the end: it reads the shorter rows of older versions.
-#
-# Upholds: I23 (a row that does not fit its struct is refused).
 
 
 T = TypeVar("T", bound=Struct)
 
 
 def as_json(value: object) -> object:
-    """What ``json`` writes for a value that it does not know."""
+    """What ``json`` writes for a value that it does not know.
+
+    A row is the list of a struct's fields, in their order. A version may add fields with defaults
+    at the end: it reads the shorter rows of older versions.
+    """
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, Enum):

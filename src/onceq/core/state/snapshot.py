@@ -40,9 +40,8 @@ from onceq.core.state.state import State
 from onceq.errors import DamagedRecord
 from onceq.model.log import FRAME_HEADER
 from onceq.model.names import parse_format_name
-from onceq.model.rights import SharedRights
+from onceq.model.rights import SharedRights, dump_grants, load_grants
 from onceq.model.run import LENGTH_TYPE, Buffer
-from onceq.model.shared_rights import dump_grants, load_grants
 from onceq.model.views.managers import Restored
 from onceq.packet.acks import Memory
 

@@ -22,10 +22,20 @@ from onceq.core.state.in_doubt_table import UNNAMED, Doubt, Doubts, Memories
 from onceq.core.state.job_table import Jobs
 from onceq.core.state.log_space import Damages, DueTimes, ExpiryTimes
 from onceq.core.state.outgoing_queues import LateRefusal, OutgoingQueue
-from onceq.core.state.peer_bindings import Binding, Bindings, Proofs, hand_over, holders
-from onceq.core.state.peer_table import ClocksAhead, Lives, Progress, Receipts, Reset
+from onceq.core.state.peer_table import (
+    Binding,
+    Bindings,
+    ClocksAhead,
+    Lives,
+    Progress,
+    Proofs,
+    Receipts,
+    Reset,
+    hand_over,
+    holders,
+)
 from onceq.core.state.position_block import AVAILABLE, AWAITING, REMOVED
-from onceq.core.state.positions import Positions
+from onceq.core.state.positions import TRANSITIONS, Positions, concerned
 from onceq.core.state.queue_tables import (
     ACKS_OWED,
     DAMAGED,
@@ -54,9 +64,7 @@ from onceq.core.state.records import (
     Seen,
 )
 from onceq.core.state.setups import Setup, row_of
-from onceq.core.state.transition_tables import TRANSITIONS, concerned
 from onceq.errors import DamagedRecord
-from onceq.model.classes import MessageClass
 from onceq.model.identity import Identity
 from onceq.model.limits import (
     ACKS_DEFERRED_S,
@@ -68,9 +76,9 @@ from onceq.model.limits import (
 from onceq.model.log import FRAME_HEADER
 from onceq.model.marks import NEVER_S
 from onceq.model.patterns import ActorPattern, QueuePattern
-from onceq.model.rights import SharedRights, grant_of_row, rights_of
+from onceq.model.resultcodes import MessageClass
+from onceq.model.rights import SharedRights, grant_of_row, load_grants, rights_of
 from onceq.model.run import InTwoParts, starts_of
-from onceq.model.shared_rights import load_grants
 from onceq.model.tokens import Token, Tokens
 from onceq.model.views.managers import Restored
 from onceq.packet.acks import Memory
@@ -144,7 +152,7 @@ class State(QueueTables):
             self.next_transaction = change.next_transaction
         payload = position + FRAME_HEADER
         # First, because their counters were given before anything was handed on to the same queues
-        # (``core/step/change_builder.py``). The offsets go on with those of ``moved``.
+        # (``core/step/step.py``). The offsets go on with those of ``moved``.
         for put, offset in zip(change.puts, offsets, strict=False):
             parts = None
             if put.rest_of is not None:

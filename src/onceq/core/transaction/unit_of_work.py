@@ -5,7 +5,12 @@ it (SND-2, SND-8). The commit is one record: what it received is removed, what i
 queues with its numbers, and its outcome can be asked for (I2, I3a). The order of commits is the
 order of these records (SND-15).
 
-Upholds: I2, I3, I3a, I5, I16, I17.
+Also here:
+
+* The phases of a branch by verb of XA: one table, from which the checks and their errors are made.
+* Undo transactions in which nothing has happened for a while.
+
+Upholds: I2, I3, I3a, I5, I16, I17, I20, I21.
 """
 
 from __future__ import annotations
@@ -17,19 +22,17 @@ from typing import Final
 
 from onceq.core.ending.ending import end_range, purged_meanwhile
 from onceq.core.ending.table import Ending
-from onceq.core.inputs.inputs import OwnerGone
+from onceq.core.inputs import OwnerGone
 from onceq.core.receive.entrance import forget_reader
 from onceq.core.receive.poison import given_back
-from onceq.core.send.send import add_puts, prepare, prepared_all
+from onceq.core.send import add_puts, prepare, prepared_all
 from onceq.core.state.branch_table import Marks
 from onceq.core.state.position_block import PURGING
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_EXPRESS, Op, RangeChange
 from onceq.core.state.setups import FailureTold
-from onceq.core.step.audit_entries import AuditEntry, note_act
-from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.connections import CheckedBatch
-from onceq.core.step.step import Step, Timer
+from onceq.core.step.step import AuditEntry, ChangeBuilder, Step, Timer, note_act
 from onceq.core.step.step import check as check_share
 from onceq.core.step.units import CopiedRange, HeldRange, Transaction
 from onceq.errors import (
@@ -41,46 +44,42 @@ from onceq.errors import (
     UsageError,
 )
 from onceq.model.branches import Phase, Xid
-from onceq.model.classes import MessageClass
 from onceq.model.marks import RETURNED_MARK, SECOND_US, undelayed, untraced
 from onceq.model.requests import Abort, AskOutcome, Begin, Commit, Promise, Send
 from onceq.model.requests.transactions import AS_SET
+from onceq.model.resultcodes import MessageClass
 from onceq.model.results import Outcome, Sent
 from onceq.model.rights import Right
 from onceq.model.shares import TABLE, Thing
 from onceq.model.wording import plural
 
 # ---- branch phases -------------------------------------------------------------------------------
-#
-# The phases of a branch by verb of XA: one table, from which the checks and their errors are
-# made.
-#
-# A branch is the part of somebody else's transaction that this manager carries out. Its life has
-# two halves, and one record between them:
-#
-# * *Before prepare* the branch is work like any other: nothing of it is durable, and whoever is
-#   lost takes it along (presumed abort). Work is associated with one application at a time. It
-#   may rest, SUSPENDED, and be resumed by whoever knows the branch; or it has ENDED, and others
-#   may join it. XA wants both: a suspended branch is not done, so it cannot be prepared.
-# * *Prepare* is the promise of both outcomes (I20). From then on nobody here may decide: not the
-#   application, not a restart, not idleness. Only the coordinator's verbs lead out of PREPARED,
-#   and an operator, who then has to answer for it: his decision stays, until the coordinator has
-#   it forgotten, because that may have decided otherwise (XTX-8).
-#
-# One exception is no loss of a promise: a branch whose coordinator is this very manager, and of
-# which it knows that no decision is on record and none can come (`abandoned_branches.py`).
-#
-# A branch that is over is in no table. Asked for it afterwards, XA says "no such branch"
-# (XAER_NOTA), and a coordinator that has decided to commit reads that as "carried out".
-#
-# A verb in a phase that the table does not name for it is `BranchState` (XAER_PROTO).
-# `docs/reference/states.md` shows the table as a picture, drawn from `PHASES`.
-#
-# Upholds: I20, I21.
 
 
 class Verb(Enum):
-    """What happens to a branch; the value goes on with "can be"."""
+    """What happens to a branch; the value goes on with "can be".
+
+    A branch is the part of somebody else's transaction that this manager carries out. Its life has
+    two halves, and one record between them:
+
+    * *Before prepare* the branch is work like any other: nothing of it is durable, and whoever is
+      lost takes it along (presumed abort). Work is associated with one application at a time. It
+      may rest, SUSPENDED, and be resumed by whoever knows the branch; or it has ENDED, and others
+      may join it. XA wants both: a suspended branch is not done, so it cannot be prepared.
+    * *Prepare* is the promise of both outcomes (I20). From then on nobody here may decide: not the
+      application, not a restart, not idleness. Only the coordinator's verbs lead out of PREPARED,
+      and an operator, who then has to answer for it: his decision stays, until the coordinator has
+      it forgotten, because that may have decided otherwise (XTX-8).
+
+    One exception is no loss of a promise: a branch whose coordinator is this very manager, and of
+    which it knows that no decision is on record and none can come (``second_phase.py``).
+
+    A branch that is over is in no table. Asked for it afterwards, XA says "no such branch"
+    (XAER_NOTA), and a coordinator that has decided to commit reads that as "carried out".
+
+    A verb in a phase that the table does not name for it is ``BranchState`` (XAER_PROTO).
+    ``docs/reference/states.md`` shows the table as a picture, drawn from ``PHASES``.
+    """
 
     __hash__ = object.__hash__  # that of Enum is a call of Python, for each table that is read
 
@@ -449,19 +448,6 @@ def outcome(step: Step, item: AskOutcome) -> None:
 
 
 # ---- idle timeout --------------------------------------------------------------------------------
-#
-# Undo transactions in which nothing has happened for a while.
-#
-# A broken connection reveals a lost application; one that lives and has forgotten a transaction
-# would keep messages locked, and block every reader behind them, as long as it lives. A
-# transaction that waits for a message is not forgotten, and a prepared one is never undone here
-# (XTX-4). A program that knows how long it works in a transaction says so at its beginning
-# (`Begin.idle_s`); loops do.
-#
-# One timer serves them all: it is set when the first is begun, and rings a few times in the
-# shortest span that is allowed.
-#
-# Upholds: I16, I20 (a promise is kept).
 
 
 LOOKS = 8
@@ -469,7 +455,17 @@ LOOKS = 8
 
 
 def on_timer(step: Step, nobody: object) -> None:
-    """Undo transactions in which nothing has happened for too long."""
+    """Undo transactions in which nothing has happened for too long.
+
+    A broken connection reveals a lost application; one that lives and has forgotten a transaction
+    would keep messages locked, and block every reader behind them, as long as it lives. A
+    transaction that waits for a message is not forgotten, and a prepared one is never undone here
+    (XTX-4). A program that knows how long it works in a transaction says so at its beginning
+    (``Begin.idle_s``); loops do.
+
+    One timer serves them all: it is set when the first is begun, and rings a few times in the
+    shortest span that is allowed.
+    """
     step.units.idle_look_us = 0
     now_us = step.now.mono_us
     waiting = {(item.owner, item.transaction) for item in step.readers.waiting.values()}

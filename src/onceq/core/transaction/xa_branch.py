@@ -21,6 +21,11 @@ that is kept until a request forgets it, and a request for the other outcome rep
 The commit of an ordinary transaction may decide for partners (``enlist``): its record is then the
 decision, and can be asked for until all partners have carried it out (XTX-12).
 
+Also here:
+
+* A checked batch as JSON and back, so that a prepared branch survives a restart (I20).
+* A transaction whose outcome is a row in a database, which commits after this manager.
+
 Upholds: I20 (a promise is kept), I21 (one outcome: a decision is a record, and no record is an
 abort), I2, I3.
 """
@@ -32,21 +37,37 @@ from operator import attrgetter
 from typing import Any
 
 from onceq.core.decision import Notice
-from onceq.core.names.resolve import one_name
-from onceq.core.send.send import prepared_all, store_packets
+from onceq.core.names import one_name
+from onceq.core.send import prepared_all, store_packets
 from onceq.core.state.branch_table import Branch
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.queues import Queue
-from onceq.core.state.setups import BranchForgotten, DecisionCarriedOut
+from onceq.core.state.setups import (
+    BranchForgotten,
+    DecisionCarriedOut,
+    RowsForgotten,
+    RowsFound,
+    RowsMarked,
+    RowsMissing,
+)
 from onceq.core.step.connections import CheckedBatch, Deadlines, StoredBatch, Target
 from onceq.core.step.step import Step, refusal
 from onceq.core.step.units import HeldRange, Transaction
 from onceq.core.transaction import second_phase
 from onceq.core.transaction.second_phase import carry_out, undo_promised
-from onceq.core.transaction.unit_of_work import Verb, after, into, open_unit, release, undo
+from onceq.core.transaction.unit_of_work import (
+    Verb,
+    after,
+    into,
+    last_sends,
+    open_unit,
+    release,
+    undo,
+)
 from onceq.errors import (
     BranchState,
     CommittedByHand,
+    DatabaseRestored,
     DuplicateBranch,
     EnlistRefused,
     NoCoordinator,
@@ -75,6 +96,7 @@ from onceq.model.queue import QueueProperties
 from onceq.model.record import names
 from onceq.model.requests import (
     AskDecision,
+    AskRows,
     CommitBranch,
     DecisionDone,
     EndBranch,
@@ -82,21 +104,23 @@ from onceq.model.requests import (
     ForgetBranch,
     LeaveDecision,
     PrepareBranch,
+    Promise,
     RollbackBranch,
     SendItem,
     StartBranch,
 )
+from onceq.model.requests.xa import ROWS_ACCEPTED, ROWS_MISSING
+from onceq.model.results import Promised
 from onceq.model.run import Run
 from onceq.model.shares import Thing
+from onceq.model.views.looks import RowsView
 from onceq.packet.encode import Template, one_rest
 from onceq.packet.own import joined, parted
 
+# ---- xa branch -----------------------------------------------------------------------------------
+
+
 # ---- prepared codec ------------------------------------------------------------------------------
-#
-# A checked batch as JSON and back, so that a prepared branch survives a restart (I20).
-#
-# Nothing is checked or resolved a second time: the record holds what was promised. A queue that
-# was deleted meanwhile remains a destination; the commit finds it gone (Q-43).
 
 
 _KINDS: dict[str, Any] = {
@@ -112,7 +136,11 @@ _DEFAULTS = _values_of(PLAIN)
 
 
 def messages_of(p: CheckedBatch) -> Run:
-    """Return what must be kept of its messages: their own headers, if they have any, and bodies."""
+    """Return what must be kept of its messages: their own headers, if they have any, and bodies.
+
+    Nothing is checked or resolved a second time: the record holds what was promised. A queue that
+    was deleted meanwhile remains a destination; the commit finds it gone (Q-43).
+    """
     return joined(p.item.own, p.item.bodies)
 
 
@@ -526,3 +554,99 @@ def done(step: Step, item: DecisionDone) -> None:
     if item.gtrid in step.state.branches.decisions:
         step.setup(DecisionCarriedOut(gtrid=item.gtrid), forced=False)
     step.answer(item.owner, item.request, None)
+
+
+# ---- last agent ----------------------------------------------------------------------------------
+
+
+def promise(step: Step, item: Promise) -> None:
+    """Promise both outcomes of an open transaction, which a row decides.
+
+    The database is the *last agent* (``partners/last_agent.py``): it keeps the decision, so it
+    needs no promise, and commits once. This manager promises before that: the open transaction
+    becomes a prepared branch like any other, in one record, under an identifier that says whose row
+    decides it. This manager does not decide identifiers of that form, so neither time nor a
+    recovery of decisions ends the branch: only the verbs commit and rollback do, from the
+    application, or from a recovery that has asked the database.
+
+    While the application is connected it is at work, and its branch belongs to it alone
+    (``telling``).
+
+    Where others take part in two phases, their branches follow this one: it is open while it is
+    prepared, and its commit is the decision for them, on record like any other. So the row decides
+    the branch, and the branch decides for the others.
+    """
+    admitted(step)
+    if item.xid in step.units.branches or step.state.branches.get(item.xid) is not None:
+        raise DuplicateBranch(f"there is a branch {item.xid} already")
+    set_back = step.state.branches.rows.set_back
+    if set_back and agent_of(item.xid) in set_back:
+        raise DatabaseRestored(
+            f"{agent_of(item.xid)} was found to be set back to an earlier state: compare it with "
+            "this queue manager, and accept it (onceq tx accept-database)"
+        )
+    tx = _unit_of(step, item)
+    before = tx.bytes
+    tx.sends += last_sends(step, item, tx)
+    step.units.open_bytes += tx.bytes - before
+    if not (tx.sends or tx.receives or tx.gtrid):
+        release(step, tx)
+        step.answer(item.owner, item.request, None)
+        return
+    if item.transaction:
+        del step.units.transactions[tx.owner, tx.number]
+    tx.phase, tx.xid = Phase.ENDED, item.xid
+    step.units.branches[item.xid] = tx
+    branch = put_on_record(step, tx, step.known_by(item.owner))
+    step.units.telling[item.xid.gtrid] = item.owner
+    if tx.gtrid:
+        step.units.telling[tx.gtrid] = item.owner
+    count, first, transaction = 0, 0, 0
+    for batch in tx.sends:
+        count += len(batch.item.bodies.lengths)
+    if branch.laid:
+        first, transaction = branch.next_message - count, branch.next_transaction - 1
+    answer = Promised(branch.number, first, count, transaction)
+    step.answer(item.owner, item.request, answer)
+
+
+def _unit_of(step: Step, item: Promise) -> Transaction:
+    """Return the unit of work that is to be promised; raise why it cannot be."""
+    if not item.transaction:
+        return Transaction(item.owner, 0, step.now.wall_s, phase=Phase.ENDED)
+    tx = step.units.find(item.owner, item.transaction, step.now)
+    if tx.xid is not None:
+        raise BranchState("a branch of an external transaction is prepared by who began that")
+    if tx.reads:
+        raise BranchState("what a reader has read is not removed by a promise")
+    return tx
+
+
+def rows(step: Step, item: AskRows) -> None:
+    """Answer which rows should be in a database, and record which were found."""
+    name, seen = item.agent, step.state.branches.rows.get(item.agent)
+    if item.found == ROWS_ACCEPTED:
+        step.setup(RowsForgotten(agent=name))
+    elif item.found == ROWS_MISSING:
+        # Durable before the answer, so that no application of another process enlists further.
+        if seen.last and not seen.missing:
+            step.setup(RowsMissing(agent=name, missing=True))
+    elif not item.found:
+        # Also after an incomplete search: what was committed since may be just what is missing.
+        if seen.last > max(seen.mark, seen.kept):
+            step.setup(RowsMarked(agent=name), forced=False)
+    elif item.found == seen.mark:
+        # Durable before the answer: rows are removed then, and only the note is left of them.
+        step.setup(RowsFound(agent=name, noted=True))
+    elif not seen.mark and item.found == seen.kept and seen.missing:
+        step.setup(RowsMissing(agent=name, missing=False))
+    seen = step.state.branches.rows.get(name)
+    open_ = sorted(
+        tx.branch for xid, tx in step.units.branches.items() if tx.branch and agent_of(xid) == name
+    )
+    late = tuple(sorted(seen.looked + seen.late))
+    note = seen.kept if seen.noted else 0
+    answer = RowsView(
+        name, seen.kept, seen.mark, seen.before, tuple(open_), late, note, seen.missing
+    )
+    step.answer(item.owner, item.request, answer)

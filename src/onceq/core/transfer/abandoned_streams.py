@@ -31,25 +31,23 @@ from typing import Final
 
 from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
-from onceq.core.names.packet_names import address_of_name
+from onceq.core.names import address_of_name
 from onceq.core.peers import lives, trust
 from onceq.core.peers.duplicate_identity import STREAM, note, rise, strange
 from onceq.core.peers.lives import gave, next_stream
 from onceq.core.state.outgoing_queues import OutgoingQueue, Stretch
-from onceq.core.state.peer_bindings import holders
-from onceq.core.state.peer_table import Peer
+from onceq.core.state.peer_table import Peer, holders
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import TRANSACTIONAL_LANE
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.state.setups import Fenced, StreamMoved
 from onceq.core.state.state import IN_DOUBT
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step
+from onceq.core.step.step import ChangeBuilder, Step
 from onceq.core.transfer.outgoing_queue import await_ends, handed_over, resend, start_if_possible
-from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.limits import INQUIRY_STREAMS_MAX
 from onceq.model.names import Kind
+from onceq.model.resultcodes import MessageClass
 from onceq.packet.acks import STALE, Inquiry, Memory, OrderAck, TurnedAway, inquiry
 
 ASKED_MAX: Final = INQUIRY_STREAMS_MAX - 2

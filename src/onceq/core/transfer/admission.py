@@ -12,26 +12,30 @@ from typing import Final
 from onceq.core.ending.acknowledgments import INSECURE, order_queue_of
 from onceq.core.ending.ending import quiet
 from onceq.core.ending.table import Ending
-from onceq.core.names.packet_names import arrival_name
-from onceq.core.names.resolve import is_local
+from onceq.core.names import arrival_name, is_local
 from onceq.core.peers.answer_addresses import expect_answer, goes_home
 from onceq.core.peers.strangers import answer_room, known, quota_for, unasked_room
 from onceq.core.peers.trust import disbelieve
-from onceq.core.rights.judge import may_deliver, may_deliver_somewhere
-from onceq.core.rights.required_rights import PlaceKind, place_of, places
-from onceq.core.send.checks import computer_full, over_quota, queue_full
+from onceq.core.rights import (
+    PlaceKind,
+    may_deliver,
+    may_deliver_somewhere,
+    place_of,
+    places,
+)
+from onceq.core.send import computer_full, over_quota, queue_full
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.queue_tables import DEAD_XACT
 from onceq.core.state.queues import Queue
 from onceq.core.step.step import Step, answered, refusal
 from onceq.errors import InsufficientResources, OnceqError
-from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.limits import ANSWER_QUEUES_MAX, STRANGERS_SHARE, STREAMS_MAX
 from onceq.model.marks import NEVER_S
 from onceq.model.names import FormatName, parse_any
 from onceq.model.patterns import QueueName
 from onceq.model.queue import QUOTA_UNLIMITED_KB
+from onceq.model.resultcodes import MessageClass
 from onceq.model.run import Run
 from onceq.model.shares import Thing
 from onceq.packet.arrived import ArrivedRun

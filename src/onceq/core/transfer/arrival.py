@@ -4,7 +4,12 @@
 ``core/transfer/arrival.py`` takes all others. Only a shortage of this whole computer leaves
 the state unchanged: it closes the session, and the sender comes again (EOD-29, Q-19).
 
-Upholds: I9, I24.
+Also here:
+
+* Detect repeated messages outside transactions (EOD-27).
+* Take in messages outside transactions: store or refuse each once, within the history (EOD-27).
+
+Upholds: I9, I24, I7, I4, I6.
 """
 
 from __future__ import annotations
@@ -18,8 +23,8 @@ from onceq.core.delays import place_for
 from onceq.core.ending.acknowledgments import trace_arrival
 from onceq.core.ending.ending import AtHand, ack_flags, end_at_hand
 from onceq.core.ending.table import Side
-from onceq.core.inputs.inputs import Arrived
-from onceq.core.names.packet_names import arrival_key
+from onceq.core.inputs import Arrived
+from onceq.core.names import arrival_key
 from onceq.core.peers.duplicate_identity import ended_elsewhere, sent_more
 from onceq.core.peers.lives import gave
 from onceq.core.peers.strangers import NAMED_CHARS_MAX, SWEPT_FROM, came, sweep, unasked_room
@@ -30,14 +35,13 @@ from onceq.core.peers.trust import (
     speaks_for,
     unknown_routers,
 )
-from onceq.core.rights.judge import passes_on
+from onceq.core.rights import passes_on
 from onceq.core.state.peer_table import Peer
+from onceq.core.state.positions import Link
 from onceq.core.state.queue_tables import DEAD_LETTER
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_DEADLETTER, PUT_EXPRESS, PUT_WANTS, Seen
-from onceq.core.state.transition_tables import Link
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step
+from onceq.core.step.step import ChangeBuilder, Step
 from onceq.core.transfer.abandoned_streams import acked_strangely
 from onceq.core.transfer.admission import (
     ending_of,
@@ -50,26 +54,24 @@ from onceq.core.transfer.admission import (
 from onceq.core.transfer.connecting import connect
 from onceq.core.transfer.forward import forward, pass_on
 from onceq.core.transfer.in_doubt import settled_by, settling
-from onceq.core.transfer.late_refusals import refused_late, taken_before
 from onceq.core.transfer.order_acknowledgments import hole_shown
 from onceq.core.transfer.ordered_arrival import ordered, show_early
-from onceq.core.transfer.outgoing_queue import final_acked, order_acked, refused_again
-from onceq.model.classes import MessageClass, class_name
+from onceq.core.transfer.outgoing_queue import (
+    final_acked,
+    order_acked,
+    refused_again,
+    refused_late,
+    taken_before,
+)
 from onceq.model.identity import NO_GUID
 from onceq.model.limits import DUPLICATE_AGE_S_MAX
 from onceq.model.marks import NEVER_S
+from onceq.model.resultcodes import MessageClass, class_name
 from onceq.model.run import Run
 from onceq.packet.acks import parse_final_ack, parse_order_ack
 from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, SETTLING, USER, ArrivedRun
 
 # ---- duplicates ----------------------------------------------------------------------------------
-#
-# Detect repeated messages outside transactions (EOD-27).
-#
-# A repetition also has the sent time of the first: the same identifier with another sent time is
-# another message, numbered by another life of its manager (`core/peers/lives.py`).
-#
-# Upholds: I7, I24 (bounded in number and time).
 
 
 UNKNOWN_TIME = 0
@@ -77,7 +79,11 @@ UNKNOWN_TIME = 0
 
 
 def new_places(step: Step, run: ArrivedRun, key: str) -> list[int]:
-    """Return the indexes of the messages of a run outside transactions that are new."""
+    """Return the indexes of the messages of a run outside transactions that are new.
+
+    A repetition also has the sent time of the first: the same identifier with another sent time is
+    another message, numbered by another life of its manager (``core/peers/lives.py``).
+    """
     # Backwards, so that the first index is kept for a number that occurs twice in the run.
     firsts = {number: i for i, number in reversed(list(enumerate(run.message_numbers)))}
     if run.source == NO_GUID:  # over HTTP a message may come without an identifier
@@ -93,10 +99,6 @@ def new_places(step: Step, run: ArrivedRun, key: str) -> list[int]:
 
 
 # ---- plain arrival -------------------------------------------------------------------------------
-#
-# Take in messages outside transactions: store or refuse each once, within the history (EOD-27).
-#
-# Upholds: I4, I6, I24.
 
 
 def plain(step: Step, peer: Peer, run: ArrivedRun) -> bool:

@@ -10,13 +10,13 @@ Upholds: I24 (no step is longer the more queues there are), I26 (liveness).
 from __future__ import annotations
 
 from onceq.core.decision import Connect, Ready
-from onceq.core.names.resolve import direct_name_of, is_local, lead_of
+from onceq.core.names import direct_name_of, is_local, lead_of
 from onceq.core.peers.strangers import doubtful, may_connect, retry_s
 from onceq.core.peers.trust import bind, connected_name, may_not_serve, pins
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer
+from onceq.core.state.positions import LinkEvent
 from onceq.core.state.queues import TRANSACTIONAL_LANE
-from onceq.core.state.transition_tables import LinkEvent
 from onceq.core.step.connections import ConnectAttempt, Way
 from onceq.core.step.step import Step, Timer
 from onceq.model.identity import NO_GUID, guid_text

@@ -9,6 +9,12 @@ message that is too late here, or has made too many hops, ends here: the sender 
 non-transactional message gets a report, if it asked, and its dead letter stays here (Q-16). The
 sender of a transactional message keeps it until the order acknowledgment, and so notices the end of
 its lifetime itself; a final acknowledgment reports too many hops.
+
+Also here:
+
+* Forward messages that come over HTTP for a queue of another host: store, then pass on (HTTP-8).
+
+Upholds: I4 (by the last host's filter), I24 (one small entry a stream, in a bounded table).
 """
 
 from __future__ import annotations
@@ -20,23 +26,22 @@ from onceq.core.decision import Declined
 from onceq.core.ending.acknowledgments import FORWARDED, trace_arrival
 from onceq.core.ending.ending import AtHand, ack_flags, end_at_hand
 from onceq.core.ending.table import Ending, Side
-from onceq.core.names.resolve import outgoing_for
+from onceq.core.names import outgoing_for
 from onceq.core.peers.strangers import known
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.records import PUT_DEADLETTER, PUT_EXPRESS, PUT_ONCE, PUT_WANTS, Seen
 from onceq.core.state.setups import ReceiptsTo
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step, answered
+from onceq.core.step.step import ChangeBuilder, Step, answered
 from onceq.errors import InsufficientResources, OnceqError
-from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import HOPS_MAX, PASSED_ON_MAX
 from onceq.model.marks import NEVER_S
 from onceq.model.message import Acknowledge
 from onceq.model.names import parse_format_name
+from onceq.model.resultcodes import MessageClass
 from onceq.model.run import Run
-from onceq.packet import layout
+from onceq.packet import address
 from onceq.packet.arrived import USER, ArrivedRun
 
 # ---- forward -------------------------------------------------------------------------------------
@@ -133,31 +138,27 @@ def hopped(packets: Run) -> Run | None:
     data = bytearray(packets.data)
     at = 0
     for length in packets.lengths:
-        (flags,) = layout.U32.unpack_from(data, at + layout.OFF_USER_FLAGS)
-        if flags & layout.USER_HOPS_MASK >= HOPS_MAX:
+        (flags,) = address.U32.unpack_from(data, at + address.OFF_USER_FLAGS)
+        if flags & address.USER_HOPS_MASK >= HOPS_MAX:
             return None
-        layout.U32.pack_into(data, at + layout.OFF_USER_FLAGS, flags + 1)
+        address.U32.pack_into(data, at + address.OFF_USER_FLAGS, flags + 1)
         at += length
     return Run(bytes(data), packets.lengths)
 
 
 # ---- http forward --------------------------------------------------------------------------------
-#
-# Forward messages that come over HTTP for a queue of another host: store, then pass on (HTTP-8).
-#
-# A border server does that between an inner and an outer network: a redirection maps an outer URL
-# to an inner queue, or the configuration passes everything on. Stream, numbers and identifiers
-# remain those of the sender, and the last host judges them; this host keeps no stream state. It
-# remembers one thing for a stream: where its receipts go, because only some of its messages say
-# it and any one may be the first that the last host sees.
-#
-# A sender that gets no receipt repeats itself. A message that still waits here is not kept twice.
-#
-# Upholds: I4 (by the last host's filter), I24 (one small entry a stream, in a bounded table).
 
 
 def pass_on(step: Step, session: int, run: ArrivedRun, *, room: bool) -> bool:
     """Keep a run for another host; False if it was declined, and is answered.
+
+    A border server does that between an inner and an outer network: a redirection maps an outer URL
+    to an inner queue, or the configuration passes everything on. Stream, numbers and identifiers
+    remain those of the sender, and the last host judges them; this host keeps no stream state. It
+    remembers one thing for a stream: where its receipts go, because only some of its messages say
+    it and any one may be the first that the last host sees.
+
+    A sender that gets no receipt repeats itself. A message that still waits here is not kept twice.
 
     Args:
         room: Whether this computer has room for more messages.

@@ -30,15 +30,18 @@ a crash, within bounds. Managers without this extension are never asked, and old
 asked about a public queue. The table of endings says what each sender gets
 (``core/ending/table.py``).
 
-Upholds: I6, I11 (a dead letter changes its reason once, on record), I13, I24 (bounded tables).
+Also here:
+
+* Remove single messages from an outgoing queue for an operator.
+
+Upholds: I6, I11 (a dead letter changes its reason once, on record), I13, I24 (bounded tables), I12.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from onceq.core.ending.dead_letters import journal_room
-from onceq.core.ending.ending import ENDED_AT_ONCE, gave_up, keeps_refusal
+from onceq.core.ending.ending import ENDED_AT_ONCE, gave_up, journal_room, keeps_refusal
 from onceq.core.ending.table import FATES, Ending, Fate, Side, When
 from onceq.core.peers.duplicate_identity import found_of, told
 from onceq.core.peers.trust import FORGED, disbelieve, serves, settles, turned_away_by
@@ -47,22 +50,20 @@ from onceq.core.state.in_doubt_table import ANYBODY, Doubt
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED
+from onceq.core.state.positions import Link
 from onceq.core.state.queue_tables import ACKS_OWED, DEAD_XACT, DOUBTS_KEPT, JOURNAL
 from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, lookup_id
 from onceq.core.state.records import PUT_JOURNAL, PUT_NACK_ARRIVAL, Op, RangeChange
 from onceq.core.state.state import IN_DOUBT
-from onceq.core.state.transition_tables import Link
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step, Timer
+from onceq.core.step.step import ChangeBuilder, Step, Timer
 from onceq.core.transfer.abandoned_streams import can_ask, learn, post, turned
 from onceq.core.transfer.connecting import connect
-from onceq.core.transfer.late_refusals import note_taken
-from onceq.core.transfer.outgoing_queue import held, settled_down
+from onceq.core.transfer.outgoing_queue import held, note_taken, settled_down
 from onceq.core.transfer.pending_outcomes import NO_ROOM_S, STREAMS_AT_ONCE, answer, hear, tell
 from onceq.errors import TransactionUsage
-from onceq.model.classes import REFUSALS, MessageClass
 from onceq.model.limits import INQUIRY_STREAMS_MAX
 from onceq.model.requests import Remove
+from onceq.model.resultcodes import REFUSALS, MessageClass
 from onceq.packet.acks import (
     EndsAsked,
     EndsOpen,
@@ -384,18 +385,15 @@ def _stays(build: ChangeBuilder, doubt: Doubt | None, index: int, counter: int) 
 
 
 # ---- remove outgoing -----------------------------------------------------------------------------
-#
-# Remove single messages from an outgoing queue for an operator.
-#
-# They end as those of a purge do (`core/ending/ending.py`): a message that never left is not
-# delivered, one that may have left is in doubt, and every report that was asked for is made. The
-# others stay; the next of the stream is linked to the one before the gap.
-#
-# Upholds: I11, I12, I13.
 
 
 def take_out(step: Step, item: Remove, outgoing: OutgoingQueue) -> None:
-    """End a range of what waits for another manager; answer how many messages that were."""
+    """End a range of what waits for another manager; answer how many messages that were.
+
+    They end as those of a purge do (``core/ending/ending.py``): a message that never left is not
+    delivered, one that may have left is in doubt, and every report that was asked for is made. The
+    others stay; the next of the stream is linked to the one before the gap.
+    """
     if item.transaction:
         raise TransactionUsage(
             f"{item.queue} is an outgoing queue: what is taken out of it is gone at once, in no "

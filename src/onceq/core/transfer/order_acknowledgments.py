@@ -23,7 +23,12 @@ extension, an acknowledgment of number 0 names it. To others nothing can be repo
 packet has no field for it, and they ignore acknowledgments of the stream before (EOD-10).
 What has come behind is kept all the same, so that their resend timer costs little.
 
-Upholds: I9 (acknowledgments are truthful), I26 (a lost one does not stop a stream).
+Also here:
+
+* Repair of holes in what a receiver has: only the lost messages are sent again, at once (EOD-9).
+
+Upholds: I9 (acknowledgments are truthful), I26 (a lost one does not stop a stream), I5, I8 (true
+links), I10 (a hole lets nothing be forgotten), I24 (bounded).
 """
 
 from __future__ import annotations
@@ -180,42 +185,39 @@ def _again(step: Step, key: tuple[bytes, str]) -> None:
 
 
 # ---- hole repair ---------------------------------------------------------------------------------
-#
-# Repair of holes in what a receiver has: only the lost messages are sent again, at once (EOD-9).
-#
-# A receiver accepts nothing behind a lost message. If only the resend timer reveals the loss, the
-# sender has wasted everything that it sent since, and up to half a minute. Two things reveal it
-# sooner:
-#
-# * *Another onceq manager names the hole* in its order acknowledgment (`packet/acks.py`): it
-#   keeps what has come behind it (`core/step/early_runs.py`), so the messages in the hole are
-#   enough. The name counts only on a marked session; in the packets of others the same bytes mean
-#   nothing.
-# * *Any other receiver repeats itself.* Two equal order acknowledgments in one session, while
-#   later messages are under way, indicate a hole. Then the first few unacknowledged messages go
-#   out again, once for each number.
-#
-# A retransmitted message keeps its number (EOD-5); its previous number is made at each
-# transmission (EOD-6). The position up to which everything else was transmitted does not move.
-#
-# Not every hole is a loss. A packet of an earlier connection that comes late, or one that has
-# overtaken others, precedes messages that are merely under way, and these may be all that was
-# transmitted since. So a few messages go first, and twice as many each time when the receiver has
-# taken exactly the retransmitted ones and names the rest. When it has taken more, the rest is
-# coming, and none of it is sent. A hole that does not change, or that a liar names, costs as
-# many, but not often: after 100 ms, then after twice as long each time.
-#
-# The resend timer runs independently of this; it finds losses at the end, where no later message
-# shows them. It also rings when acknowledgments were lost or are late, and then a receiver that
-# names holes lacks little or nothing. So the first two unacknowledged messages ask it. If it has
-# nothing behind them and names no hole, a longer part follows, and so on: what it has is not sent
-# again.
-#
-# Upholds: I5, I8 (true links), I10 (a hole lets nothing be forgotten), I24 (bounded), I26.
 
 
 def hole_shown(step: Step, peer: Peer, ack: OrderAck) -> None:
-    """Repair the hole behind what an order acknowledgment has released, if it shows one."""
+    """Repair the hole behind what an order acknowledgment has released, if it shows one.
+
+    A receiver accepts nothing behind a lost message. If only the resend timer reveals the loss, the
+    sender has wasted everything that it sent since, and up to half a minute. Two things reveal it
+    sooner:
+
+    * *Another onceq manager names the hole* in its order acknowledgment (``packet/acks.py``): it
+      keeps what has come behind it (``core/step/connections.py``), so the messages in the hole are
+      enough. The name counts only on a marked session; in the packets of others the same bytes mean
+      nothing.
+    * *Any other receiver repeats itself.* Two equal order acknowledgments in one session, while
+      later messages are under way, indicate a hole. Then the first few unacknowledged messages go
+      out again, once for each number.
+
+    A retransmitted message keeps its number (EOD-5); its previous number is made at each
+    transmission (EOD-6). The position up to which everything else was transmitted does not move.
+
+    Not every hole is a loss. A packet of an earlier connection that comes late, or one that has
+    overtaken others, precedes messages that are merely under way, and these may be all that was
+    transmitted since. So a few messages go first, and twice as many each time when the receiver has
+    taken exactly the retransmitted ones and names the rest. When it has taken more, the rest is
+    coming, and none of it is sent. A hole that does not change, or that a liar names, costs as
+    many, but not often: after 100 ms, then after twice as long each time.
+
+    The resend timer runs independently of this; it finds losses at the end, where no later message
+    shows them. It also rings when acknowledgments were lost or are late, and then a receiver that
+    names holes lacks little or nothing. So the first two unacknowledged messages ask it. If it has
+    nothing behind them and names no hole, a longer part follows, and so on: what it has is not sent
+    again.
+    """
     outgoing = step.state.streams.get(ack.stream)
     if outgoing is None or not _newest(outgoing, ack):
         return

@@ -2,10 +2,15 @@
 
 The filter comes first (EOD-29). A message that is next in order is stored or refused; in both cases
 one record holds the stream's progress and the message, or its refusal. A message that is ahead in
-the present stream, or in a newer one, is kept unchanged (``core/step/early_runs.py``), and judged
+the present stream, or in a newer one, is kept unchanged (``core/step/connections.py``), and judged
 when the progress has reached it.
 
-Upholds: I4, I5, I6, I9, I24.
+Also here:
+
+* An incoming stream: where an arriving message stands in it, and what follows; the theory.
+* The receiver filter: find the position of an arriving run in its stream, and judge it.
+
+Upholds: I4, I5, I6, I9, I24, I7.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ from onceq.core.delays import place_for
 from onceq.core.ending.acknowledgments import trace_arrival
 from onceq.core.ending.ending import AtHand, ack_flags, end_at_hand
 from onceq.core.ending.table import Side
-from onceq.core.names.packet_names import arrival_key
+from onceq.core.names import arrival_key
 from onceq.core.peers import lives
 from onceq.core.peers.answer_addresses import learn_address
 from onceq.core.peers.duplicate_identity import twice
@@ -29,8 +34,7 @@ from onceq.core.peers.trust import refused_as_future, turn_away
 from onceq.core.state.peer_table import Peer, Progress
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_FINAL, PUT_HTTP, PUT_WANTS, Advance, Put
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step
+from onceq.core.step.step import ChangeBuilder, Step
 from onceq.core.transfer.admission import (
     ending_of,
     expect_answers,
@@ -50,39 +54,36 @@ from onceq.packet.address import DIRECT
 from onceq.packet.arrived import ArrivedRun
 
 # ---- incoming states -----------------------------------------------------------------------------
-#
-# An incoming stream: where an arriving message stands in it, and what follows; the theory.
-#
-# A network repeats, delays and reorders what it carries. A sender transmits again, after each new
-# connection, whatever was not acknowledged. A backup may be put back, or a copy run beside its
-# original. In all of this a receiver must accept each message once and in order (I4, I5), and it
-# cannot keep a list of what it has accepted (I24). It keeps two numbers for each sender and
-# queue: the stream that it is in, and the last number that it has accepted there (EOD-21). They
-# are enough because of three rules that a sender follows:
-#
-# * *Its streams rise, and a new one begins when nothing of the old one is left* (EOD-12). So a
-#   stream that is not greater than the present one is over (EOD-23). It is not enough that a
-#   stream is another one: the first message of a stream that was left may still be under way, and
-#   would be accepted a second time.
-# * *A message names the one before it, anew for each transmission* (EOD-6). So it is next if that
-#   one was accepted, whatever its own number: what expired in between leaves no gap (EOD-8). And
-#   a stream begins with the message that has nothing before it (EOD-24).
-# * *A number is given once* (EOD-5, I7). If it comes again with another message, two managers
-#   send as one. It is not accepted, and not acknowledged either: an acknowledgment would let one
-#   of them forget a message that nobody has (I9, I25).
-#
-# Numbers that a message has passed over were never accepted, and never will be; a receiver
-# remembers them for those who ask what became of a message (`core/state/in_doubt_table.py`).
-#
-# `core/transfer/ordered_arrival.py` says of a run where it stands,
-# `core/transfer/ordered_arrival.py` does what follows. `docs/reference/states.md` shows both
-# tables, and the picture that is drawn from them.
-#
-# Upholds: I4, I5, I7, I9, I24.
 
 
 class StreamState(Enum):
-    """What a stream is for its receiver."""
+    """What a stream is for its receiver.
+
+    A network repeats, delays and reorders what it carries. A sender transmits again, after each new
+    connection, whatever was not acknowledged. A backup may be put back, or a copy run beside its
+    original. In all of this a receiver must accept each message once and in order (I4, I5), and it
+    cannot keep a list of what it has accepted (I24). It keeps two numbers for each sender and
+    queue: the stream that it is in, and the last number that it has accepted there (EOD-21). They
+    are enough because of three rules that a sender follows:
+
+    * *Its streams rise, and a new one begins when nothing of the old one is left* (EOD-12). So a
+      stream that is not greater than the present one is over (EOD-23). It is not enough that a
+      stream is another one: the first message of a stream that was left may still be under way, and
+      would be accepted a second time.
+    * *A message names the one before it, anew for each transmission* (EOD-6). So it is next if that
+      one was accepted, whatever its own number: what expired in between leaves no gap (EOD-8). And
+      a stream begins with the message that has nothing before it (EOD-24).
+    * *A number is given once* (EOD-5, I7). If it comes again with another message, two managers
+      send as one. It is not accepted, and not acknowledged either: an acknowledgment would let one
+      of them forget a message that nobody has (I9, I25).
+
+    Numbers that a message has passed over were never accepted, and never will be; a receiver
+    remembers them for those who ask what became of a message (``core/state/in_doubt_table.py``).
+
+    ``core/transfer/ordered_arrival.py`` says of a run where it stands,
+    ``core/transfer/ordered_arrival.py`` does what follows. ``docs/reference/states.md`` shows both
+    tables, and the picture that is drawn from them.
+    """
 
     NEW = "new"
     """Greater than the present one, or the first of its sender."""
@@ -158,19 +159,16 @@ ANSWERS: Final[Mapping[Verdict, Answer]] = {
 
 
 # ---- filter --------------------------------------------------------------------------------------
-#
-# The receiver filter: find the position of an arriving run in its stream, and judge it.
-#
-# Pure decisions about numbers; nothing is stored or sent here.
-# `core/transfer/ordered_arrival.py` says what they are based on, and why they keep messages
-# single and in order.
-#
-# Upholds: I4 (accepted at most once), I5 (commit order), I24 (bounded memory).
 
 
 class Judgment(Record, frozen=True):
     """Verdicts on one run: its first ``duplicates`` messages are repetitions, and ``verdict``
-    judges the rest."""
+    judges the rest.
+
+    Pure decisions about numbers; nothing is stored or sent here.
+    ``core/transfer/ordered_arrival.py`` says what they are based on, and why they keep messages
+    single and in order.
+    """
 
     verdict: Verdict
     duplicates: int = 0

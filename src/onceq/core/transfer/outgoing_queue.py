@@ -4,7 +4,12 @@ A message is transmitted when its session has room, and again, from the head on,
 connection or a time-out, until an order acknowledgment covers it (EOD-9, EOD-16).
 ``core/transfer/transmit.py`` decides what goes into the packets of one session.
 
-Upholds: I10 (release only on truth), I26 (liveness).
+Also here:
+
+* Refusals that come after their message was released, and refusals that come again.
+* The state of an outgoing queue as MSMQ names it, and what a queue in it may do.
+
+Upholds: I10 (release only on truth), I26 (liveness), I11, I13, I24 (bounded memories).
 """
 
 from __future__ import annotations
@@ -14,45 +19,102 @@ from typing import Final
 
 from onceq.core.ending.ending import end_range, gave_up
 from onceq.core.ending.table import Ending
-from onceq.core.names.resolve import lead_of
+from onceq.core.names import lead_of
 from onceq.core.peers import lives
+from onceq.core.peers.lives import gave
+from onceq.core.peers.strangers import known
+from onceq.core.peers.trust import FORGED, disbelieve, serves
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE, AWAITING
+from onceq.core.state.positions import Link, LinkEvent
 from onceq.core.state.queues import TRANSACTIONAL_LANE
 from onceq.core.state.records import Op, RangeChange
-from onceq.core.state.setups import Left
+from onceq.core.state.setups import Left, RefusedLate
 from onceq.core.state.state import IN_DOUBT, NEGATIVE
-from onceq.core.state.transition_tables import Link, LinkEvent
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step, Timer
+from onceq.core.step.step import ChangeBuilder, Step, Timer
+from onceq.core.step.units import REFUSED_THERE
 from onceq.core.transfer.connecting import connect, has_turn, put_off_alone
-from onceq.core.transfer.late_refusals import note_taken
-from onceq.model.classes import REFUSALS, MessageClass
+from onceq.model.identity import MessageId, guid_text
 from onceq.model.limits import ASKED_MESSAGES, ENDS_ASKED_S, LEFT_AHEAD
 from onceq.model.names import Kind
-from onceq.model.resultcodes import ConnectionStatus
+from onceq.model.resultcodes import REFUSALS, ConnectionStatus, MessageClass, class_name
 from onceq.packet.acks import FinalAck, OrderAck
 
+# ---- late refusals -------------------------------------------------------------------------------
+
+
+LATE_REFUSALS: Final = (
+    "a message was refused after it was acknowledged: it is in no dead-letter queue"
+)
+
+
+def taken_before(step: Step, ack: FinalAck) -> bool:
+    """Return whether a final acknowledgment is a refusal that was taken before.
+
+    A receiver reports a refusal before the acknowledgment that covers it
+    (``core/transfer/transmit.py``). Where the two take different ways, where an operator holds
+    answers back, and where the receiver is not onceq, the refusal may come later. Its sender has
+    released the message by then, unless it waits for a report of the end: there is nothing left to
+    keep, and the application has asked for nothing. So the outgoing queue counts the refusal
+    durably, with the identifier of the message, and the log reports it (finding U1).
+
+    A released message looks like an ended one: both are gone. So the record that a refusal makes
+    also remembers that it was taken (``State.refused``). A new session after a loss brings it once
+    more, and then it has no effect. The table is separate: neither many refusals nor many messages
+    outside transactions push the other out (finding R2).
+    """
+    return ack.message_class in REFUSALS and (ack.stream, ack.number) in step.state.refused
+
+
+def note_taken(build: ChangeBuilder, ack: FinalAck) -> None:
+    """Add a refusal to the record under construction; ignore any other acknowledgment."""
+    if ack.message_class in REFUSALS:
+        build.change.refused.append((ack.stream, ack.number))
+
+
+def refused_late(step: Step, peer: Peer, ack: FinalAck) -> None:
+    """Count a final acknowledgment of a message that is gone, if it is a refusal."""
+    if ack.message_class not in REFUSALS or ack.source != step.identity.guid:
+        return
+    id = str(MessageId(ack.source, ack.message))
+    told = {"id": id, "class": class_name(ack.message_class), "told_by": guid_text(ack.acker)}
+    outgoing = _outgoing(step, ack.stream)
+    if outgoing is None:
+        # An operator has removed the queue, or very many streams were begun since. If a stream is
+        # in no table, it is not known who may report on it: no stranger may.
+        if gave(step, ack.stream) and known(step, peer.peer):
+            step.notice(LATE_REFUSALS, **told)
+        return
+    if not serves(step, peer, outgoing, ack.acker):
+        disbelieve(step, peer, FORGED, claims=guid_text(ack.acker), queue=str(outgoing.name))
+        return
+    step.setup(
+        RefusedLate(
+            number=outgoing.number,
+            message_class=ack.message_class,
+            id=id,
+            stream=ack.stream,
+            place=ack.number,
+            at_s=step.now.wall_s,
+        )
+    )
+    step.counts.ended[ack.message_class] += 1
+    step.counts.note(REFUSED_THERE, ack.message_class, 1, str(outgoing.name))
+    step.notice(LATE_REFUSALS, str(outgoing.name), queue=str(outgoing.name), **told)
+
+
+def _outgoing(step: Step, stream: int) -> OutgoingQueue | None:
+    """Return the outgoing queue in which a stream was begun."""
+    state = step.state
+    found = state.streams.get(stream) or state.all_queues.get(state.drained.get(stream, 0))
+    return found if isinstance(found, OutgoingQueue) else None
+
+
+# ---- outgoing queue ------------------------------------------------------------------------------
+
+
 # ---- outgoing states -----------------------------------------------------------------------------
-#
-# The state of an outgoing queue as MSMQ names it, and what a queue in it may do.
-#
-# MSMQ has one word for what is several things here: what operators have said, what the directory
-# knows, and how far the link is (`core/state/transition_tables.py`). The word is derived in one
-# place, by precedence: what always keeps a queue from moving comes first.
-#
-# ==================  ==========================================================================
-# `LOCKED`          this manager is hardened, and the destination not reached over HTTP (Q-7)
-# `ONHOLD`          an operator has paused the queue `DISCONNECTING`,  as the link is,
-# whatever follows: a session that an operator has had closed `CONNECTED`       goes on until it
-# is `NEED VALIDATION` a public name of which nobody says yet where it leads (DL-14)
-# `DISCONNECTED`    an operator has disconnected this manager; or the next attempt is put off
-# `WAITING`         a session was asked for `INACTIVE`        nothing has to be sent, so no
-# link is made ==================
-# ==========================================================================
-#
-# Upholds: I26.
 
 
 LOCAL_CONNECTION = "LOCAL CONNECTION"
@@ -80,7 +142,23 @@ OF_LINK: Final[Mapping[Link, str]] = {
 
 
 def state_of(step: Step, outgoing: OutgoingQueue) -> str:
-    """The state of an outgoing queue, in the words of Q-40."""
+    """The state of an outgoing queue, in the words of Q-40.
+
+    MSMQ has one word for what is several things here: what operators have said, what the directory
+    knows, and how far the link is (``core/state/positions.py``). The word is derived in one place,
+    by precedence: what always keeps a queue from moving comes first.
+
+    ==================  ==========================================================================
+    ``LOCKED``          this manager is hardened, and the destination not reached over HTTP (Q-7)
+    ``ONHOLD``          an operator has paused the queue
+    ``DISCONNECTING``,  as the link is, whatever follows: a session that an operator has had closed
+    ``CONNECTED``       goes on until it is
+    ``NEED VALIDATION`` a public name of which nobody says yet where it leads (DL-14)
+    ``DISCONNECTED``    an operator has disconnected this manager; or the next attempt is put off
+    ``WAITING``         a session was asked for
+    ``INACTIVE``        nothing has to be sent, so no link is made
+    ==================  ==========================================================================
+    """
     if locked(step, outgoing):
         return "LOCKED"
     if outgoing.paused_s:

@@ -11,7 +11,11 @@ turns, the other one continues), it settles the doubt as any other (``core/trans
 
 Managers without the extension are not asked; what they have acknowledged waits for its time.
 
-Upholds: I11 (an end, also where a restore has undone it), I13, I24 (bounded answers), I26.
+Also here:
+
+* What a receiver answers to the question what became of messages (CNF-22).
+
+Upholds: I11 (an end, also where a restore has undone it), I13, I24 (bounded answers), I26, I4, I6.
 """
 
 from __future__ import annotations
@@ -23,26 +27,25 @@ from typing import Final
 from onceq.core.ending.acknowledgments import ACK_LANE, order_queue_of
 from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
-from onceq.core.names.packet_names import arrival_key
+from onceq.core.names import arrival_key
 from onceq.core.peers import lives
 from onceq.core.peers.trust import FORGED, disbelieve, note, refused_as_future, serves
 from onceq.core.state.audit_trail import ReportRequest
 from onceq.core.state.outgoing_queues import OutgoingQueue, Stretch
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
+from onceq.core.state.positions import Link
 from onceq.core.state.queues import TRANSACTIONAL_LANE, Queue
 from onceq.core.state.records import PUT_FINAL, Advance, Change, Op, RangeChange
 from onceq.core.state.setups import StreamClaimed
 from onceq.core.state.state import IN_DOUBT
-from onceq.core.state.transition_tables import Link
-from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.step import Step
+from onceq.core.step.step import ChangeBuilder, Step
 from onceq.core.transfer.admission import stream_room
 from onceq.core.transfer.connecting import connect
 from onceq.core.transfer.outgoing_queue import await_ends, held
-from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.model.identity import guid_text
 from onceq.model.limits import ENDS_ASKED_S, INQUIRY_STREAMS_MAX, PASSED_RANGES_MAX
+from onceq.model.resultcodes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.packet.acks import (
     EndsAsked,
     EndsOpen,
@@ -56,16 +59,6 @@ from onceq.packet.acks import (
 from onceq.packet.address import ON_DESTINATION, Address
 
 # ---- inquiry answers -----------------------------------------------------------------------------
-#
-# What a receiver answers to the question what became of messages (CNF-22).
-#
-# It first notes durably what will never come, as if the next message had come; then it reports
-# what came. What was never accepted in a stream that the receiver has left continues in at most
-# one other stream of the sender: the first that claims it, by announcing itself together with the
-# question (`core/transfer/abandoned_streams.py`). To any other sender the answer is *not known*
-# from then on.
-#
-# Upholds: I4, I6, I11 (an answer stays true), I24 (bounded tables).
 
 
 NO_QUEUE: Final = Address(ON_DESTINATION, number=0)
@@ -76,6 +69,12 @@ NOBODY_KNOWS: Final = 0xFFFF_FFFF
 
 def answer(step: Step, peer: Peer, asked: Inquiry) -> None:
     """Note what will never come, then report what came.
+
+    It first notes durably what will never come, as if the next message had come; then it reports
+    what came. What was never accepted in a stream that the receiver has left continues in at most
+    one other stream of the sender: the first that claims it, by announcing itself together with the
+    question (``core/transfer/abandoned_streams.py``). To any other sender the answer is *not known*
+    from then on.
 
     An older manager names any public queue by the number 0, which is no queue's: it gets no answer.
     """

@@ -5,7 +5,12 @@ open, closed, or acknowledging. A session acknowledgment ends the wait of messag
 transactional (express ones when received, recoverable ones when durable there); it never releases a
 transactional message (EOD-49).
 
-Upholds: I10, I25 (two managers with one identity are noticed), I26.
+Also here:
+
+* End an attempt: a session was lost or never made, and its outgoing queues react.
+
+Upholds: I10, I25 (two managers with one identity are noticed), I26, I24 (no step is longer the more
+there is).
 """
 
 from __future__ import annotations
@@ -16,8 +21,8 @@ from operator import attrgetter
 from onceq.core.decision import CloseSession, Ready
 from onceq.core.ending.ending import ENDED_AT_ONCE, end_range, gave_up, numbered, some_at_a_time
 from onceq.core.ending.table import Ending
-from onceq.core.inputs.inputs import ConnectFailed, SessionAcked, SessionClosed, SessionOpened
-from onceq.core.names.resolve import is_local
+from onceq.core.inputs import ConnectFailed, SessionAcked, SessionClosed, SessionOpened
+from onceq.core.names import is_local
 from onceq.core.peers.duplicate_identity import acknowledged_more, answered_as_us, met
 from onceq.core.peers.lives import keep_head
 from onceq.core.peers.strangers import answered, led_back
@@ -25,12 +30,11 @@ from onceq.core.peers.trust import bind, may_not_serve, not_believed, unproven_s
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.positions import Link, LinkEvent
 from onceq.core.state.queues import AnyQueue
 from onceq.core.state.records import PUT_ONCE, Op, RangeChange
-from onceq.core.state.transition_tables import Link, LinkEvent
-from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.connections import ConnectAttempt
-from onceq.core.step.step import Step
+from onceq.core.step.step import ChangeBuilder, Step
 from onceq.core.transfer.abandoned_streams import question
 from onceq.core.transfer.connecting import attach, put_off
 from onceq.core.transfer.forward import FORWARD_LANE
@@ -45,19 +49,9 @@ from onceq.core.transfer.outgoing_queue import (
     wake,
 )
 from onceq.core.transfer.pending_outcomes import ask
-from onceq.model.classes import MessageClass
-from onceq.model.resultcodes import ConnectionStatus
+from onceq.model.resultcodes import ConnectionStatus, MessageClass
 
 # ---- attempts ------------------------------------------------------------------------------------
-#
-# End an attempt: a session was lost or never made, and its outgoing queues react.
-#
-# Messages that were to be tried once have been tried, and end (CNF-4); some may have arrived.
-# They may be very many, so a step ends a bounded number of them, and nothing leaves until the
-# last one has ended: it would be tried twice. What is sent meanwhile belongs to the next attempt.
-# After a crash in between, the rest is tried once more, as after a crash before the attempt.
-#
-# Upholds: I24 (no step is longer the more there is), I26 (everything else is tried again).
 
 
 def over(
@@ -68,7 +62,13 @@ def over(
     idle: bool = False,
     status: ConnectionStatus = ConnectionStatus.UNKNOWN_FAILURE,
 ) -> None:
-    """Record why there is no session, and try again later (Q-9)."""
+    """Record why there is no session, and try again later (Q-9).
+
+    Messages that were to be tried once have been tried, and end (CNF-4); some may have arrived.
+    They may be very many, so a step ends a bounded number of them, and nothing leaves until the
+    last one has ended: it would be tried twice. What is sent meanwhile belongs to the next attempt.
+    After a crash in between, the rest is tried once more, as after a crash before the attempt.
+    """
     if lost(step, outgoing, reason, idle=idle, status=status):
         step.begin(_tried(step, outgoing))
     else:

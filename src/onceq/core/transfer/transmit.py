@@ -23,7 +23,7 @@ from __future__ import annotations
 from onceq.core.decision import Observed, Piece, Ready, Sight, Transmit
 from onceq.core.delays import REFUSED_AT_ONCE, refuse_delayed
 from onceq.core.ending.acknowledgments import ACK_LANE, ends_wait, order_queue_key
-from onceq.core.inputs.inputs import Room
+from onceq.core.inputs import Room
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE

@@ -29,11 +29,15 @@ from onceq.model.requests.messages import (
 from onceq.model.requests.operations import (
     AcceptClock,
     CancelJob,
+    CreateToken,
+    ExplainRight,
     ForgetPeer,
     Grip,
     HoldLog,
     Look,
     ResetStream,
+    RevokeToken,
+    SetRights,
     StartJob,
     Steer,
     SteerOutgoing,
@@ -53,12 +57,6 @@ from onceq.model.requests.request import (
     COUNT,
     KINDS,
     Request,
-)
-from onceq.model.requests.rights import (
-    CreateToken,
-    ExplainRight,
-    RevokeToken,
-    SetRights,
 )
 from onceq.model.requests.transactions import (
     Abort,

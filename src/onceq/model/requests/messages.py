@@ -1,4 +1,9 @@
-"""Requests about messages in queues: receive and peek, cursors, moves, rejections."""
+"""Requests about messages in queues: receive and peek, cursors, moves, rejections.
+
+Also here:
+
+* Requests of readers that look at messages, and remove them when they are written elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +26,6 @@ from onceq.model.requests.request import (
     is_text,
 )
 from onceq.model.rights import Right
-
-# ---- messages ------------------------------------------------------------------------------------
 
 
 class Seek(IntEnum):
@@ -272,8 +275,6 @@ class Fetch(Request):
 
 
 # ---- reading -------------------------------------------------------------------------------------
-#
-# Requests of readers that look at messages, and remove them when they are written elsewhere.
 
 
 class TakeRead(Request):

@@ -1,4 +1,9 @@
-"""Requests about queues: open and close, make and delete, purge."""
+"""Requests about queues: open and close, make and delete, purge.
+
+Also here:
+
+* Requests about the directory.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +24,6 @@ from onceq.model.requests.request import WORDS_MAX, Needs, Request, choice, is_t
 from onceq.model.results import Opened
 from onceq.model.rights import Right
 from onceq.model.views.managers import ListView
-
-# ---- queues --------------------------------------------------------------------------------------
-
 
 _KINDS: Final[Mapping[str, type]] = {
     "name": str,
@@ -186,8 +188,6 @@ def queue_values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # ---- directory -----------------------------------------------------------------------------------
-#
-# Requests about the directory.
 
 
 class _EditDirectory(Request, kw_only=True):

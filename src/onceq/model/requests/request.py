@@ -27,7 +27,7 @@ class Needs(Enum):
     NOTHING = "nothing"
     NAME = "a name"
     STATE = "by what it is about"
-    """The rule is in ``TABLE`` of ``core/rights/required_rights.py``."""
+    """The rule is in ``TABLE`` of ``core/rights.py``."""
 
 
 class Request(MutableRecord, kw_only=True):

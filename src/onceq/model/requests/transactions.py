@@ -1,6 +1,10 @@
 """Requests about units of work of this manager: send, commit, abort, and what became of it.
 
 Transactions are numbered by their owner.
+
+Also here:
+
+* What an application sends in one call: a batch, with its properties.
 """
 
 from __future__ import annotations
@@ -17,8 +21,6 @@ from onceq.model.results import Outcome, Sent
 from onceq.model.run import Run
 
 # ---- batch ---------------------------------------------------------------------------------------
-#
-# What an application sends in one call: a batch, with its properties.
 
 
 AGE_S_MAX: Final = 30 * 24 * 3600

@@ -1,6 +1,10 @@
 """What may be looked at, and the views of work in progress: jobs, branches, decisions, groups.
 
 Times are seconds since 1970 UTC.
+
+Also here:
+
+* Which view answers which look: one table for the core, the connections and the client library.
 """
 
 from __future__ import annotations
@@ -23,7 +27,6 @@ from onceq.model.views.managers import (
     TrailView,
     TransactionView,
 )
-from onceq.model.views.metrics import MetricsView
 from onceq.model.views.queues import (
     ConsumerView,
     ManagementValue,
@@ -36,7 +39,7 @@ from onceq.model.views.queues import (
     StreamView,
     WaitingView,
 )
-from onceq.model.views.view import Column, Page, View
+from onceq.model.views.view import Column, MetricsView, Page, View
 
 # ---- work ----------------------------------------------------------------------------------------
 
@@ -226,8 +229,6 @@ class JobView(View, frozen=True):
 
 
 # ---- looks ---------------------------------------------------------------------------------------
-#
-# Which view answers which look: one table for the core, the connections and the client library.
 #
 # A `Look` is the word that crosses a connection, with the type of its answer. The core's table
 # of looks, the decoding of answers and the client's methods take theirs from here, so that all

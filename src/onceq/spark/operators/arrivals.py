@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onceq.model.classes import MessageClass
 from onceq.model.marks import NEVER_S, SECOND_US
 from onceq.model.names import folded
 from onceq.model.queue import QUOTA_UNLIMITED_KB
+from onceq.model.resultcodes import MessageClass
 from onceq.spark.argument_checks import require_frame
 from onceq.spark.error_codes import wrong
 from onceq.spark.operators import rules

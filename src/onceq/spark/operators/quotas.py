@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onceq.model.classes import MessageClass
 from onceq.model.marks import SECOND_US
+from onceq.model.resultcodes import MessageClass
 from onceq.spark.operators import rules
 from onceq.spark.operators.arrivals import (
     DECIDING,

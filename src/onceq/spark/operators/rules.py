@@ -19,9 +19,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from onceq.model.classes import MessageClass
 from onceq.model.marks import NEVER_S
 from onceq.model.message import Acknowledge, Journal
+from onceq.model.resultcodes import MessageClass
 
 FOREVER: Final = int(np.iinfo(np.int64).max)
 """When that leaves of which nobody knows that it ever does."""

@@ -7,7 +7,7 @@ very record that commits. So it does not matter how often Spark repeats a task, 
 or where anything dies: a batch is sent once, or not at all.
 
 With several queue managers the first decides: the record there that commits its own branches and
-the anchors of the tasks (``core/transaction/groups.py``) is the decision, and remembers the
+the anchors of the tasks (``core/transaction/second_phase.py``) is the decision, and remembers the
 version. Branches at the others have its name in their identifiers, so they wait for it, however
 long that takes. They are told when it has decided, in the order of the partitions. If a driver died
 before it told them, the next one does: the same batch when it is repeated, any later write through

@@ -30,7 +30,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onceq.model.classes import class_name
 from onceq.model.identity import guid_text
 from onceq.model.marks import (
     DELAYED_MARK,
@@ -42,9 +41,10 @@ from onceq.model.marks import (
     unmarked,
     untraced,
 )
-from onceq.packet import layout as at
+from onceq.model.resultcodes import class_name
+from onceq.packet import address as at
 from onceq.packet.address import DIRECT, name_of, response_name
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.packet.decode import ACKNOWLEDGE_MASK, NAME_BYTES, headers, message_of
 from onceq.packet.headers import user_header
 from onceq.spark.source.options import COLUMNS, SUM, known

@@ -7,6 +7,11 @@ batch as an ``ItemRow``, whose bodies are in the frame's data.
 A head of wrong types is malformed, and its connection is closed. A wrong value is an error of the
 request: of ``Request.check``, or an InvalidParameter for an invalid identifier.
 
+Also here:
+
+* Decode the answer to a receive or a peek.
+* Answers as frames, and back; the class of a request gives the type of its answer.
+
 Upholds: I24 (what comes from outside is checked for its type).
 """
 
@@ -29,7 +34,7 @@ from onceq.model.requests.request import said
 from onceq.model.results import Opened, Promised, Sent
 from onceq.model.run import Buffer, Run
 from onceq.model.views.view import plain
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, failure
 
@@ -183,17 +188,14 @@ def _split(rows: Sequence[ItemRow], data: memoryview) -> list[Run]:
 
 
 # ---- handed --------------------------------------------------------------------------------------
-#
-# Decode the answer to a receive or a peek.
-#
-# It is separate from the other answers because a command that only peeks needs no more than this:
-# to load the table of all answers, with every request and view, takes longer than such a command.
-#
-# Upholds: I24 (an invalid answer is a MalformedPacket, and nothing else).
 
 
 def batch_of(head: Buffer, data: memoryview) -> Batch:
-    """Return the messages that were handed out; raises MalformedPacket."""
+    """Return the messages that were handed out; raises MalformedPacket.
+
+    It is separate from the other answers because a command that only peeks needs no more than this:
+    to load the table of all answers, with every request and view, takes longer than such a command.
+    """
     handed: frames.HandedHead = frames.decode_head(head, frames.HandedHead)
     lookups, arrived, aborts = frames.tables(handed.lookups, handed.arrived, handed.aborts)
     run = frames.unpack_run(data, handed.count)
@@ -205,15 +207,6 @@ def batch_of(head: Buffer, data: memoryview) -> Batch:
 
 
 # ---- answers -------------------------------------------------------------------------------------
-#
-# Answers as frames, and back; the class of a request gives the type of its answer.
-#
-# A queue manager encodes the answers of its core; the client library decodes them into the same
-# classes. So a connection to a daemon and a queue manager in the same process give equal answers.
-# Views cross as maps of field names to values: a client skips a field that it does not know, and
-# a field that a queue manager leaves out keeps its default.
-#
-# Upholds: I24 (an invalid answer is a MalformedPacket, and nothing else).
 
 
 TEXT_CHARS_MAX: Final = 2_000
@@ -235,7 +228,13 @@ longer tuple, and a queue manager of a later version may add fields."""
 
 
 def encode(request: int, code: int, result: object) -> list[Buffer]:
-    """Return an answer as a frame; one that is too large for a frame becomes an error."""
+    """Return an answer as a frame; one that is too large for a frame becomes an error.
+
+    A queue manager encodes the answers of its core; the client library decodes them into the same
+    classes. So a connection to a daemon and a queue manager in the same process give equal answers.
+    Views cross as maps of field names to values: a client skips a field that it does not know, and
+    a field that a queue manager leaves out keeps its default.
+    """
     pieces = _encode(request, code, result)
     size = sum(map(len, pieces))
     if size > CLIENT_FRAME_BYTES_MAX:

@@ -8,8 +8,13 @@ counts of both directions, acknowledges what has arrived and, separately, what i
 Counts are kept as ever-growing integers; on the wire they are modulo 65536 (U11). All user packets
 count, acknowledgments between managers too (U3).
 
-Upholds: I9 (a recoverable message is acknowledged as such only after ``persisted``), I24, I25
-(a peer with our own identity is noticed), I26 (each wait ends by a timer).
+Also here:
+
+* The states of a protocol session, and which packets each takes: one table, and its theory.
+* Identity of a session's peer: the reasons to end a set-up with the wrong peer.
+
+Upholds: I9 (a recoverable message is acknowledged as such only after ``persisted``), I24, I25 (a
+peer with our own identity is noticed), I26 (each wait ends by a timer).
 """
 
 from __future__ import annotations
@@ -25,19 +30,21 @@ from onceq.model.run import Buffer, Run
 from onceq.model.settings import Settings
 from onceq.packet.arrived import LastShape, cut
 from onceq.packet.headers import untraced_packets
-from onceq.wire.mqqb.cutter import Cutter, InternalPacket, UserPackets
 from onceq.wire.mqqb.internal import (
     COUNTER,
     UNTOLD,
     Acked,
     Arrived,
     Closed,
+    Cutter,
     Establish,
     Event,
+    InternalPacket,
     Life,
     Opened,
     Parameters,
     SessionHeader,
+    UserPackets,
     agree,
     durable,
     mark,
@@ -45,28 +52,25 @@ from onceq.wire.mqqb.internal import (
 )
 
 # ---- session states ------------------------------------------------------------------------------
-#
-# The states of a protocol session, and which packets each takes: one table, and its theory.
-#
-# A session is set up by two questions and two answers, asked by whoever has connected. First each
-# side says who it is (EstablishConnection), then both agree on the times and the window of the
-# acknowledgments (ConnectionParameters). Both sides walk through the same states: the one that
-# has connected by the answers, the other one by the questions, which it answers at once. Nothing
-# may be sent before the session is OPEN, because no window is agreed on yet.
-#
-# There is no way back, and no repair. A packet in a state that does not take it, counts that do
-# not agree (MS-MQQB 3.1.5.5), a refusal, a wait that is over, or a close by either side: each
-# ends the session. That is enough, because a session holds nothing that matters: what it has not
-# acknowledged is transmitted again on the next one, and the receiver filter turns repetitions
-# away.
-#
-# `docs/reference/states.md` shows the table as a picture, drawn from `TAKES`.
-#
-# Upholds: I26 (every state but OPEN and CLOSED is left in bounded time).
 
 
 class State(Enum):
-    """Where a session is; the value goes on with "a packet came while"."""
+    """Where a session is; the value goes on with "a packet came while".
+
+    A session is set up by two questions and two answers, asked by whoever has connected. First each
+    side says who it is (EstablishConnection), then both agree on the times and the window of the
+    acknowledgments (ConnectionParameters). Both sides walk through the same states: the one that
+    has connected by the answers, the other one by the questions, which it answers at once. Nothing
+    may be sent before the session is OPEN, because no window is agreed on yet.
+
+    There is no way back, and no repair. A packet in a state that does not take it, counts that do
+    not agree (MS-MQQB 3.1.5.5), a refusal, a wait that is over, or a close by either side: each
+    ends the session. That is enough, because a session holds nothing that matters: what it has not
+    acknowledged is transmitted again on the next one, and the receiver filter turns repetitions
+    away.
+
+    ``docs/reference/states.md`` shows the table as a picture, drawn from ``TAKES``.
+    """
 
     NEW = "new"
     """Connected, and nothing said yet."""
@@ -94,8 +98,6 @@ BEGIN: Final[Mapping[bool, State]] = {True: State.NEW, False: State.WAITING_ESTA
 
 
 # ---- identity ------------------------------------------------------------------------------------
-#
-# Identity of a session's peer: the reasons to end a set-up with the wrong peer.
 
 
 def prove(who: Identification, said: bytes) -> None:

@@ -4,7 +4,12 @@ Lost is what SRMP has no place for: the number of the transaction, the request f
 acknowledgments of arrival (a refusal is the answer 400 there), the lists of several destinations,
 and all but the first of several administration or response queues.
 
-Upholds: I9 as far as bytes go (streams, numbers and identifiers are where they were given).
+Also here:
+
+* The entity of an SRMP request: an envelope alone, or an envelope, a body and maybe an extension.
+* Mapping files of MSMQ (MC-MQSRM 3.1.1.1.10): their content, and their faults.
+
+Upholds: I9 as far as bytes go (streams, numbers and identifiers are where they were given), I24.
 """
 
 from __future__ import annotations
@@ -15,10 +20,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from onceq.errors import IllegalFormatName, MalformedPacket
-from onceq.model.classes import MessageClass
-from onceq.model.http import Arrival, HttpNames
+from onceq.model.http import Arrival, HttpNames, Mappings, Pairs
 from onceq.model.identity import NO_GUID, MessageId
-from onceq.model.limits import XML_TEXT_BYTES_MAX
+from onceq.model.limits import HTTP_URL_CHARS_MAX, XML_TEXT_BYTES_MAX
 from onceq.model.marks import NEVER_S, without_trace
 from onceq.model.message import (
     NO_CORRELATION,
@@ -30,8 +34,9 @@ from onceq.model.message import (
     Properties,
 )
 from onceq.model.names import Kind, parse_format_name, url_of
+from onceq.model.resultcodes import MessageClass
 from onceq.model.run import Run
-from onceq.packet import layout
+from onceq.packet import address
 from onceq.packet.acks import ack_class, final_ack, order_ack, parse_final_ack, parse_order_ack
 from onceq.packet.address import DIRECT, NOWHERE, Address
 from onceq.packet.arrived import ArrivedRun, cut
@@ -43,9 +48,11 @@ from onceq.wire.srmp.envelope import (
     LABEL_PREFIX,
     Envelope,
     Msmq,
+    Node,
     Receipt,
     StreamPart,
     StreamReceipt,
+    parse,
 )
 
 # ---- convert -------------------------------------------------------------------------------------
@@ -105,9 +112,9 @@ def post_of(
     parts = headers(packet)
     user = parts.user
     id = MessageId(user.source, user.message)
-    hops = user.flags & layout.USER_HOPS_MASK
+    hops = user.flags & address.USER_HOPS_MASK
     if ack_class(parts):
-        recoverable = bool(user.flags & layout.USER_RECOVERABLE)
+        recoverable = bool(user.flags & address.USER_RECOVERABLE)
         receipt = _receipt(packet, url, user.source, user.sent_time)
         return Post(receipt, None, recoverable, (0, 0), id, hops=hops)
     message = decode(packet)
@@ -264,8 +271,8 @@ def _hopped(packet: bytes, hops: int) -> bytes:
     if not hops:
         return packet
     changed = bytearray(packet)
-    (flags,) = layout.U32.unpack_from(changed, layout.OFF_USER_FLAGS)
-    layout.U32.pack_into(changed, layout.OFF_USER_FLAGS, flags | hops & layout.USER_HOPS_MASK)
+    (flags,) = address.U32.unpack_from(changed, address.OFF_USER_FLAGS)
+    address.U32.pack_into(changed, address.OFF_USER_FLAGS, flags | hops & address.USER_HOPS_MASK)
     return bytes(changed)
 
 
@@ -378,13 +385,6 @@ def _response(text: str) -> Address:
 
 
 # ---- mime ----------------------------------------------------------------------------------------
-#
-# The entity of an SRMP request: an envelope alone, or an envelope, a body and maybe an extension.
-#
-# Written without a line end before the delimiters, as Windows does (MC-MQSRM 4.1); read by the
-# declared lengths, or by the delimiter where there are none, with and without that line end.
-#
-# Upholds: I24.
 
 
 BOUNDARY: Final = "MSMQ - SOAP boundary, 26500"
@@ -400,6 +400,9 @@ def write(
     envelope: bytes, body: bytes | None, sender: str, extension: bytes = b""
 ) -> tuple[str, bytes]:
     """Return content type and entity.
+
+    Written without a line end before the delimiters, as Windows does (MC-MQSRM 4.1); read by the
+    declared lengths, or by the delimiter where there are none, with and without that line end.
 
     Args:
         body: None: there is only the envelope.
@@ -477,3 +480,150 @@ def _part(entity: bytes, at: int, delimiter: bytes) -> tuple[bytes, bytes, int]:
         raise MalformedPacket("a part without an end")
     content = entity[start:stop]
     return head, content.removesuffix(b"\r\n"), stop + len(delimiter)
+
+
+# ---- mapping -------------------------------------------------------------------------------------
+
+
+INBOUND: Final = "inbound redirections"
+RECEIPTS: Final = "addresses for stream receipts"
+OUTBOUND: Final = "outbound redirections"
+
+_URL = re.compile(r"(?i)https?://[^\s/*]+/[^\s*]*")
+_PATTERN = re.compile(r"(?i)https?://[^\s/*]*(\*|/\S*)")
+
+
+@dataclass(frozen=True, slots=True)
+class MappingFile:
+    """The content of one file: its form, and its entries.
+
+    Four forms, told apart by their root element:
+
+    * ``<redirections>``: where messages for an outer URL go, as ``<redirection>`` with ``<from>``
+      and ``<to>``;
+    * ``<mapping host="...">``, its form in Windows XP: ``<queue>`` with ``<alias>`` (outer) and
+      ``<name>`` (inner);
+    * ``<StreamReceiptSetup>``: what streams announce for their receipts, as ``<setup>`` with
+      ``<LogicalAddress>`` and ``<StreamReceiptURL>``;
+    * ``<outboundRedirections>``: to which host connections for a destination go, as
+      ``<redirection>`` with ``<from>`` and ``<to>``, and ``<exception>`` for destinations that are
+      left alone. Microsoft has published what such files mean, not their element names; these are
+      ours.
+
+    An unknown element is reported, not skipped: a mapping that silently does nothing costs days.
+    """
+
+    form: str
+    mappings: Mappings
+
+    @property
+    def entries(self) -> int:
+        """The number of entries, exceptions included."""
+        found = self.mappings
+        lists = (found.redirections, found.receipts, found.outbound, found.exceptions)
+        return sum(map(len, lists))
+
+
+def read_mappings(data: bytes) -> MappingFile:
+    """Return the content of a mapping file; raises MalformedPacket, which names the fault."""
+    root = parse(data)
+    reader = _FORMS.get(root.name.casefold())
+    if reader is None:
+        known = ", ".join(f"<{name}>" for name in _NAMES)
+        raise MalformedPacket(
+            f"it begins with <{root.name[:40]}>; mapping files begin with {known}"
+        )
+    return reader(root)
+
+
+def _redirections(root: Node) -> MappingFile:
+    _only(root, "redirection")
+    pairs = _pairs(root, "redirection", ("from", "to"))
+    return MappingFile(INBOUND, Mappings(redirections=pairs))
+
+
+def _queues(root: Node) -> MappingFile:
+    """Read the form of Windows XP; an address without a host belongs to the host of the root."""
+    _only(root, "queue")
+    host = root.attributes.get("host", "").strip()
+    pairs = _pairs(root, "queue", ("alias", "name"), host=host)
+    return MappingFile(INBOUND, Mappings(redirections=pairs))
+
+
+def _receipts(root: Node) -> MappingFile:
+    _only(root, "setup")
+    pairs = _pairs(root, "setup", ("LogicalAddress", "StreamReceiptURL"))
+    return MappingFile(RECEIPTS, Mappings(receipts=pairs))
+
+
+def _outbound(root: Node) -> MappingFile:
+    _only(root, "redirection", "exception")
+    exceptions = tuple(
+        _checked(node.text, _PATTERN, "exception") for node in _named(root, "exception")
+    )
+    pairs = _pairs(root, "redirection", ("from", "to"), queues=False)
+    return MappingFile(OUTBOUND, Mappings(outbound=pairs, exceptions=exceptions))
+
+
+_NAMES: Final = ("redirections", "mapping", "StreamReceiptSetup", "outboundRedirections")
+_READERS: Final = (_redirections, _queues, _receipts, _outbound)
+_FORMS: Final[dict[str, Callable[[Node], MappingFile]]] = {
+    name.casefold(): reader for name, reader in zip(_NAMES, _READERS, strict=True)
+}
+
+
+def _named(root: Node, name: str) -> list[Node]:
+    return [node for node in root.children if node.name.casefold() == name.casefold()]
+
+
+def _only(node: Node, *names: str) -> None:
+    """Check that every child is one of these."""
+    wanted = {name.casefold() for name in names}
+    for child in node.children:
+        if child.name.casefold() not in wanted:
+            raise MalformedPacket(
+                f"<{child.name[:40]}> is not known in <{node.name[:40]}>; there may be "
+                + " and ".join(f"<{name}>" for name in names)
+            )
+
+
+def _pairs(
+    root: Node, entry: str, keys: tuple[str, str], *, host: str = "", queues: bool = True
+) -> Pairs:
+    found = []
+    for node in _named(root, entry):
+        _only(node, *keys)
+        given, meant = (_text(node, key, host) for key in keys)
+        _checked(meant, _URL, keys[1])
+        if queues:
+            _queue(meant, keys[1])
+        found.append((_checked(given, _PATTERN, keys[0]), meant))
+    return tuple(found)
+
+
+def _queue(url: str, what: str) -> None:
+    """Check that it is the address of a queue, not only of a host."""
+    try:
+        parse_format_name(f"DIRECT={url}")
+    except IllegalFormatName:
+        raise MalformedPacket(
+            f"<{what}> must name a queue, such as http://host/msmq/private$/queue, not {url[:80]!r}"
+        ) from None
+
+
+def _text(node: Node, key: str, host: str) -> str:
+    found = node.texts(key)
+    if not found:
+        raise MalformedPacket(f"an entry <{node.name[:40]}> has no <{key}>")
+    if host and "://" not in found:
+        return f"http://{host}/msmq/{found.strip('/')}"
+    return found
+
+
+def _checked(url: str, form: re.Pattern[str], what: str) -> str:
+    if len(url) > HTTP_URL_CHARS_MAX or form.fullmatch(url) is None:
+        end = ", or its beginning and *" if form is _PATTERN else ""
+        raise MalformedPacket(
+            f"<{what}> must be a URL such as http://host/msmq/private$/queue{end}, not {url[:80]!r}"
+        )
+    return url

@@ -6,6 +6,11 @@ any prefixes and indentation. Numbers in brackets are sections of MC-MQSRM.
 A label may have characters that XML cannot hold. Then an element of ours beside the published ones
 holds it as UTF-16, and readers that do not know that element see U+FFFD in their place.
 
+Also here:
+
+* Dates of SRMP: ``YYYYMMDDThhmmss`` in UTC, from and to seconds since 1970.
+* XML from strangers, read with every guard: what SRMP does not need is refused before it is built.
+
 Upholds: I24 (every number is checked against its range).
 """
 
@@ -29,8 +34,6 @@ from onceq.model.limits import (
 from onceq.model.message import CORRELATION_BYTES, NO_CORRELATION
 
 # ---- dates ---------------------------------------------------------------------------------------
-#
-# Dates of SRMP: `YYYYMMDDThhmmss` in UTC, from and to seconds since 1970.
 
 
 FOREVER_S: Final = 0x7FFF_FFFF
@@ -71,15 +74,6 @@ def seconds_of(text: str) -> int:
 
 
 # ---- xml -----------------------------------------------------------------------------------------
-#
-# XML from strangers, read with every guard: what SRMP does not need is refused before it is
-# built.
-#
-# A document type, an entity, a processing instruction, depth over XML_DEPTH_MAX, more than
-# XML_ELEMENTS_MAX elements or XML_TEXT_BYTES_MAX of text end the reading (P14). The rest is a
-# small tree of names and texts.
-#
-# Upholds: I24.
 
 
 SPACE: Final = " \t\r\n"
@@ -91,6 +85,10 @@ _NO_CHARACTER = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ff
 @dataclass(slots=True)
 class Node:
     """One element.
+
+    A document type, an entity, a processing instruction, depth over XML_DEPTH_MAX, more than
+    XML_ELEMENTS_MAX elements or XML_TEXT_BYTES_MAX of text end the reading (P14). The rest is a
+    small tree of names and texts.
 
     Attributes:
         name: Without its namespace.

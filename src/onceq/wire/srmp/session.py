@@ -3,10 +3,16 @@
 One side only posts, the other only accepts: replies (receipts) go to their own address, over
 another connection (HTTP-5). ``Posting`` sends one message after another and takes the answer 200
 for a session acknowledgment, 400 for a permanent refusal, and anything else for the end of the
-session (HTTP-9). ``Taking`` (``taking.py``) answers when the queue manager has decided. Neither
+session (HTTP-9). ``Taking`` answers when the queue manager has decided. Neither
 knows sockets or clocks; h11 does HTTP itself.
 
-Upholds: I1 (200 only once it is durable), I24.
+Also here:
+
+* A connection of an unidentified client that posts where anonymous clients have no rights.
+* The head of a request, judged before anything of the body is read.
+* The side of SRMP that accepts messages; see ``session.py``.
+
+Upholds: I1 (200 only once it is durable), I24, I28.
 """
 
 from __future__ import annotations
@@ -20,13 +26,13 @@ from typing import Any, Final, NamedTuple
 import h11
 
 from onceq.errors import MalformedPacket, OnceqError
-from onceq.model.classes import MessageClass, class_name
 from onceq.model.http import Arrival, HttpNames, host_of
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import HANDSHAKE_BYTES_MAX, HOPS_MAX, HTTP_ENTITY_BYTES_MAX, HTTP_POSTS_MAX
+from onceq.model.resultcodes import MessageClass, class_name
 from onceq.model.run import Buffer, Run
 from onceq.model.settings import Settings
-from onceq.packet import layout
+from onceq.packet import address
 from onceq.packet.acks import final_ack, is_settling
 from onceq.packet.headers import headers
 from onceq.wire.mqqb.internal import Acked, Arrived, Closed, Event, Opened
@@ -34,14 +40,6 @@ from onceq.wire.srmp import convert, envelope
 from onceq.wire.srmp.convert import ENVELOPE_TYPE, Post, cut_one, post_of, runs_of
 
 # ---- stranger ------------------------------------------------------------------------------------
-#
-# A connection of an unidentified client that posts where anonymous clients have no rights.
-#
-# Everything that it sends is dropped on arrival, and only the HTTP framing is read. It gets one
-# answer, always the same: when its request is over, or exceeds the limit for unidentified
-# clients. It has the interface of a session, which never opens.
-#
-# Upholds: I24, I28.
 
 
 DENIED: Final = b"access denied"
@@ -55,7 +53,12 @@ DROPPED_BYTES_MAX: Final = HANDSHAKE_BYTES_MAX // 2
 
 
 class Stranger:
-    """The connection of this module."""
+    """The connection of this module.
+
+    Everything that it sends is dropped on arrival, and only the HTTP framing is read. It gets one
+    answer, always the same: when its request is over, or exceeds the limit for unidentified
+    clients. It has the interface of a session, which never opens.
+    """
 
     extended = False
     peer_id = NO_GUID
@@ -227,7 +230,7 @@ class Posting:
         assert not isinstance(packets, Run)
         data, at = bytes(packets), 0
         for _ in range(count):
-            size = layout.packet_size(data, at)
+            size = address.packet_size(data, at)
             packet = data[at : at + size]
             at += size
             self._queue.append(self._waiting(packet))
@@ -358,18 +361,6 @@ class Posting:
 
 
 # ---- heads ---------------------------------------------------------------------------------------
-#
-# The head of a request, judged before anything of the body is read.
-#
-# Each published request has `SOAPAction`, `Content-Length`, and one of two content types
-# ([MC-MQSRM] 4). A page in a browser can send none of that to a host of another origin without
-# asking that host first (a preflight), and a browser marks what it sends in fields that no page
-# sets: `Origin` and `Sec-Fetch-*`. So a head shows whether a queue manager posts or a page
-# does, on a connection without proofs of identity.
-#
-# A body in chunks is refused: each chunk costs as much as a whole packet, and may be one byte.
-#
-# Upholds: I24 (the size is known before the first byte), I28.
 
 
 _TYPES: Final = (ENVELOPE_TYPE.encode(), b"multipart/related")
@@ -377,7 +368,16 @@ _OF_BROWSERS: Final = b"sec-fetch-"
 
 
 class Refusal(NamedTuple):
-    """Why a request is refused: the status and the text of its answer."""
+    """Why a request is refused: the status and the text of its answer.
+
+    Each published request has ``SOAPAction``, ``Content-Length``, and one of two content types
+    ([MC-MQSRM] 4). A page in a browser can send none of that to a host of another origin without
+    asking that host first (a preflight), and a browser marks what it sends in fields that no page
+    sets: ``Origin`` and ``Sec-Fetch-*``. So a head shows whether a queue manager posts or a page
+    does, on a connection without proofs of identity.
+
+    A body in chunks is refused: each chunk costs as much as a whole packet, and may be one byte.
+    """
 
     status: int
     text: str
@@ -417,14 +417,6 @@ def refuse_head(
 
 
 # ---- taking --------------------------------------------------------------------------------------
-#
-# The side of SRMP that accepts messages; see `session.py`.
-#
-# A head is judged before the body comes (`heads.py`). A request whose head is refused is
-# answered at once, and the rest of it is dropped unread. All others are answered when the queue
-# manager has decided.
-#
-# Upholds: I1 (200 only once it is durable), I24, I28.
 
 
 REQUEST_S: Final = 60
@@ -432,7 +424,12 @@ REQUEST_S: Final = 60
 
 
 def hops_of(fields: Iterable[tuple[bytes, bytes]]) -> int:
-    """Return how many managers have passed a request on, by its Via fields; at most HOPS_MAX."""
+    """Return how many managers have passed a request on, by its Via fields; at most HOPS_MAX.
+
+    A head is judged before the body comes (``Refusal``). A request whose head is refused is
+    answered at once, and the rest of it is dropped unread. All others are answered when the queue
+    manager has decided.
+    """
     values = b",".join(value for name, value in fields if name == b"via")
     return min(values.count(b",") + 1, HOPS_MAX) if values.strip() else 0
 

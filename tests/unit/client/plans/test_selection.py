@@ -12,7 +12,7 @@ from onceq.errors import InvalidParameter
 from onceq.model import requests
 from onceq.model.limits import RECEIVE_MESSAGES_MAX
 from onceq.model.run import Run
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from tests.unit.client.script import Q, Script
 
 

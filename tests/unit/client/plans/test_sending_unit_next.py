@@ -15,7 +15,7 @@ from onceq.errors import InDoubt, LinkLost, OnceqError, TransactionOver
 from onceq.model import requests
 from onceq.model.limits import RECEIVE_BYTES
 from onceq.model.run import Run
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from tests.unit.client.script import Q, Script
 
 ONE = Batch(Run.of([b"x"]), array("Q", [1]), array("I", [0]), array("I", [0]))

@@ -8,15 +8,15 @@ from typing import Final
 
 from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
-from onceq.core.inputs.inputs import PutBack, Reconfigure
+from onceq.core.inputs import PutBack, Reconfigure
 from onceq.core.state.queues import TRANSACTIONAL_LANE
 from onceq.core.state.records import Op, RangeChange
-from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import ChangeBuilder
 from onceq.core.transfer import in_doubt, outgoing_queue, pending_outcomes
 from onceq.model import requests
-from onceq.model.classes import FORGOTTEN_THERE, MessageClass
 from onceq.model.limits import DOUBT_AGE_S, HOPS_MAX
 from onceq.model.message import Journal
+from onceq.model.resultcodes import FORGOTTEN_THERE, MessageClass
 from onceq.model.run import Run
 from onceq.model.settings import KEEP_ASKED, Settings
 from onceq.packet.acks import FinalAck, OrderAck

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 from unittest.mock import patch
 
-from onceq.core.inputs import inputs
-from onceq.core.send.send import _route
+from onceq.core import inputs
+from onceq.core.send import _route
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.state.queue_tables import title_of
@@ -21,7 +21,7 @@ from onceq.model.queue import QueueProperties
 from onceq.model.requests import SendItem
 from onceq.model.requests.request import Request
 from onceq.model.run import Run
-from onceq.packet import layout
+from onceq.packet import address
 from onceq.packet.acks import ack_class, parse_final_ack
 from onceq.packet.address import Address
 from onceq.packet.arrived import cut
@@ -38,7 +38,7 @@ LIFETIME_S: Final = 60
 
 
 def _route_unasked(step: Step, item: SendItem, sent_s: int, transactional: bool, by: str) -> Route:
-    with patch("onceq.core.send.send.Queue", type(None)):
+    with patch("onceq.core.send.Queue", type(None)):
         return _route(step, item, sent_s, transactional, by)
 
 
@@ -100,7 +100,7 @@ class Stage(Core):
 
     def send_unasked(self, name: str) -> None:
         """It is sent to a queue that does not take it, as managers promised that did not look."""
-        with patch("onceq.core.send.send._route", _route_unasked):
+        with patch("onceq.core.send._route", _route_unasked):
             self.send(name)
 
     def send_far(self) -> OutgoingQueue:
@@ -139,8 +139,8 @@ class Stage(Core):
             stream=STREAM * one, first_number=one, transaction=one,
         )  # fmt: skip
         data = bytearray(packet)
-        (flags,) = layout.U32.unpack_from(data, layout.OFF_USER_FLAGS)
-        layout.U32.pack_into(data, layout.OFF_USER_FLAGS, flags + hops)
+        (flags,) = address.U32.unpack_from(data, address.OFF_USER_FLAGS)
+        address.U32.pack_into(data, address.OFF_USER_FLAGS, flags + hops)
         self.step(inputs.SessionOpened(1, PEER, "10.0.0.2", outgoing=0))
         for run in cut(bytes(data), array("I", [len(data)])):
             self.step(inputs.Arrived(1, run))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onceq.core.inputs import inputs
+from onceq.core import inputs
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.outgoing_queues import OutgoingQueue
@@ -19,10 +19,10 @@ from onceq.core.state.snapshot import restore, snapshot
 from onceq.core.state.state import State
 from onceq.core.transfer import outgoing_queue
 from onceq.model import requests
-from onceq.model.classes import MessageClass
 from onceq.model.log import FRAME_HEADER
 from onceq.model.message import Acknowledge, Journal, Properties
 from onceq.model.queue import QueueProperties
+from onceq.model.resultcodes import MessageClass
 from onceq.model.run import Extent, Run
 from onceq.model.settings import Settings
 from onceq.packet.acks import FinalAck

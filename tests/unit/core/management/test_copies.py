@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from onceq.core.decision import Notice
-from onceq.core.inputs.inputs import PutBack
+from onceq.core.inputs import PutBack
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.audit_trail import ReportRequest, ReportRequests
@@ -27,7 +27,7 @@ from onceq.model.message import Acknowledge, Journal, Properties
 from onceq.model.settings import Settings
 from onceq.model.views.managers import Restored
 from tests.unit.core.alone import IDENTITY, WALL_S, Core
-from tests.unit.core.rights.somebody import ORDERS, XID, core, item, prepared
+from tests.unit.core.somebody import ORDERS, XID, core, item, prepared
 
 OLD = b"O" * 16
 ASKS = Properties(

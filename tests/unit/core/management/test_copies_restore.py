@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onceq.core.decision import Decision, Notice
-from onceq.core.inputs.inputs import PutBack
+from onceq.core.inputs import PutBack
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state import snapshot

@@ -9,7 +9,7 @@ import pytest
 
 from onceq.core.ending import ending
 from onceq.core.ending.ending import ENDED_AT_ONCE
-from onceq.core.inputs.inputs import DirectoryChanged, Room, SessionOpened, Tick
+from onceq.core.inputs import DirectoryChanged, Room, SessionOpened, Tick
 from onceq.core.peers.trust import rebind
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.queue_tables import DEAD_XACT

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core.inputs.inputs import (
+from onceq.core.inputs import (
     DirectoryChanged,
     JobBatch,
     JobDeed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.inputs import inputs
+from onceq.core import inputs
 from onceq.core.management import metrics
 from onceq.errors import InvalidParameter
 from onceq.model import requests
@@ -14,7 +14,7 @@ from onceq.model.queue import QUOTA_UNLIMITED_KB, QueueProperties
 from onceq.model.requests import Abort, Begin, Commit, Look, Receive, Send, SendItem
 from onceq.model.run import Run
 from onceq.model.views.managers import StatusView
-from onceq.model.views.metrics import MetricsView, OutgoingMetrics
+from onceq.model.views.view import MetricsView, OutgoingMetrics
 from tests.unit.core.alone import WAITS, WALL_S, Core
 
 HERE = "private$\\q"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceq.core.inputs.inputs import Reconfigure
+from onceq.core.inputs import Reconfigure
 from onceq.model.requests import Begin
 from onceq.model.settings import Settings
 from tests.unit.core.alone import Core

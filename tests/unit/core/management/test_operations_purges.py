@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
+from onceq.core import inputs
 from onceq.core.decision import Handed
 from onceq.core.ending.ending import ENDED_AT_ONCE, UNASKED_FOR_ONE
-from onceq.core.inputs import inputs
-from onceq.core.inputs.inputs import Room, SessionOpened
+from onceq.core.inputs import Room, SessionOpened
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.queue_tables import ACKS_OWED, DEAD_XACT
 from onceq.core.state.queues import Queue

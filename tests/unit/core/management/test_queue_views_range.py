@@ -15,7 +15,7 @@ from onceq.core.management import queue_views
 from onceq.core.state.position_block import CHUNK
 from onceq.core.state.queues import lookup_id
 from onceq.core.state.records import Op, RangeChange
-from onceq.core.step import recent_endings
+from onceq.core.step import units
 from onceq.errors import InvalidParameter, QueueNotFound
 from onceq.model import requests
 from onceq.model.message import Properties
@@ -170,13 +170,13 @@ def test_what_became_of_those_that_nobody_received_is_told() -> None:
 
 
 def test_no_more_is_kept_of_ends_than_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent_endings, "QUEUES_KEPT", 2)
-    kept = recent_endings.RecentEndings()
+    monkeypatch.setattr(units, "QUEUES_KEPT", 2)
+    kept = units.RecentEndings()
     for queue in range(5):
         for at in range(1, 1_000, 2):
             kept.note(RangeChange(Op.SHIFT, queue, 0, at, 1))
     assert not kept.count(2, 0, 0, 1_000)
-    assert kept.count(4, 0, 0, 1_000) == {"moved": recent_endings.RANGES_KEPT}
+    assert kept.count(4, 0, 0, 1_000) == {"moved": units.RANGES_KEPT}
     kept.forget(4)
     assert not kept.count(4, 0, 0, 1_000)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from onceq.core.decision import Answer, Decision, Notice, RewriteRights
-from onceq.core.inputs.inputs import DirectoryChanged, Input, OwnerCame, RightsRead
+from onceq.core.inputs import DirectoryChanged, Input, OwnerCame, RightsRead
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.snapshot import snapshot
@@ -27,7 +27,7 @@ from onceq.model.rights import NO_RIGHTS, Actor, ActorKind, Right, SharedRights,
 from onceq.model.settings import Settings
 from onceq.model.views.view import Page
 from tests.unit.core.alone import IDENTITY, WAITS, Core
-from tests.unit.core.rights.somebody import ALICE, KEY, ORDERS, core, denied, grant, item
+from tests.unit.core.somebody import ALICE, KEY, ORDERS, core, denied, grant, item
 
 CARL, BOOK, OTHER = 7, b"B" * 16, b"O" * 16
 WHO = "certificate:carl"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core.inputs.inputs import OwnerCame, OwnerGone
+from onceq.core.inputs import OwnerCame, OwnerGone
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.errors import (

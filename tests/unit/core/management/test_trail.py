@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from onceq.core.decision import Answer, TellAct
-from onceq.core.inputs.inputs import OwnerCame, Witnessed
+from onceq.core.inputs import OwnerCame, Witnessed
 from onceq.core.management.trail import TABLE, UNNOTED
-from onceq.core.rights.required_rights import demands
+from onceq.core.rights import demands
 from onceq.core.state.audit_trail import Act, Trail
 from onceq.core.state.records import decode
 from onceq.core.state.setups import Noted, encode_rows

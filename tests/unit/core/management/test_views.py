@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core.inputs.inputs import Tick
+from onceq.core.inputs import Tick
 from onceq.core.management import work_views
 from onceq.errors import InvalidParameter
 from onceq.model import requests
@@ -17,9 +17,8 @@ from onceq.model.queue import QueueProperties
 from onceq.model.requests import Access, Share
 from onceq.model.run import Run
 from onceq.model.views.managers import StatusView
-from onceq.model.views.metrics import MetricsView
 from onceq.model.views.queues import EVERY_FAILS, FAILING_SHOWN, WaitingView
-from onceq.model.views.view import Page
+from onceq.model.views.view import MetricsView, Page
 from tests.unit.core.alone import WAITS, Core
 
 MANY = 3 * VIEWS_AT_ONCE + 7

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceq.core.inputs.inputs import OwnerCame
+from onceq.core.inputs import OwnerCame
 from onceq.model import requests
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.views.view import Page
 from tests.unit.core.alone import WAITS, Core
-from tests.unit.core.rights.somebody import (
+from tests.unit.core.somebody import (
     ALICE,
     BOB,
     KEY,

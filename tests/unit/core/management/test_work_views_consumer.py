@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from onceq.core.decision import Answer
-from onceq.core.inputs.inputs import OwnerCame, OwnerGone
+from onceq.core.inputs import OwnerCame, OwnerGone
 from onceq.core.management import work_views
 from onceq.core.manager import Manager
 from onceq.core.step.units import Units
@@ -20,7 +20,7 @@ from onceq.model.requests import Access, Share
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.views.queues import ConsumerView
 from tests.unit.core.alone import WAITS, WALL_S, Core
-from tests.unit.core.rights.somebody import (
+from tests.unit.core.somebody import (
     ALICE,
     BOB,
     KEY,

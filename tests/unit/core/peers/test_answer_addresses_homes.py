@@ -6,12 +6,12 @@ from array import array
 
 import pytest
 
+from onceq.core import inputs
 from onceq.core.decision import Connect
-from onceq.core.inputs import inputs
-from onceq.core.names.resolve import outgoing_for
+from onceq.core.names import outgoing_for
 from onceq.core.peers.answer_addresses import HOMES_MAX
 from onceq.core.state import snapshot
-from onceq.core.state.peer_bindings import Binding
+from onceq.core.state.peer_table import Binding
 from onceq.core.state.setups import OutgoingOpened, OutgoingWanted
 from onceq.core.state.state import State
 from onceq.core.transfer.admission import ASTRAY
@@ -24,7 +24,7 @@ from onceq.model.rights import HERE, Actor, ActorKind
 from onceq.packet.arrived import cut
 from proof.sim.faults import lies
 from tests.unit.core.alone import IDENTITY, WALL_S, Core
-from tests.unit.core.rights.somebody import RUNS, create, grant, item
+from tests.unit.core.somebody import RUNS, create, grant, item
 
 PEER, OTHER = b"P" * 16, b"Q" * 16
 TO = r"OS:A\private$\q"

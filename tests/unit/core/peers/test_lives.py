@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from onceq.core import inputs
 from onceq.core.decision import Decision, Notice
-from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
 from onceq.core.peers.duplicate_identity import MORE
 from onceq.core.peers.lives import ENTROPY_BYTES, ORDINAL_MAX, next_stream

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from onceq.core.inputs.inputs import SessionOpened, TellDoors
+from onceq.core.inputs import SessionOpened, TellDoors
 from onceq.core.state import audit_trail
 from onceq.core.state.audit_trail import HEADS_MAX, Head, TrailHeads
 from onceq.core.state.setups import encode_rows

@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 import onceq.core
-from onceq.core.inputs.inputs import JobBatch, JobDeed, OwnerCame
+from onceq.core.inputs import JobBatch, JobDeed, OwnerCame
 from onceq.core.receive.entrance import Why
 from onceq.errors import (
     AccessDenied,
@@ -300,4 +300,4 @@ def test_nobody_else_asks_about_sharing() -> None:
         for path in root.rglob("*.py")
         if "check_sharing(" in path.read_text()
     }
-    assert asking == {"receive/entrance.py", "receive/handles.py"}
+    assert asking == {"receive/entrance.py"}

@@ -9,7 +9,7 @@ import pytest
 
 from onceq.core.decision import Handed
 from onceq.core.ending.ending import ENDED_AT_ONCE
-from onceq.core.inputs.inputs import Tick
+from onceq.core.inputs import Tick
 from onceq.model import requests
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties

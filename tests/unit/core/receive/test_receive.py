@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from onceq.core import inputs
 from onceq.core.decision import Handed
-from onceq.core.inputs import inputs
 from onceq.core.receive.receive import TIMERS_LOOKED_AT
 from onceq.errors import (
     InvalidHandle,

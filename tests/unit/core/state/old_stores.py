@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from onceq.core.decision import Handed
-from onceq.core.inputs.inputs import JobBatch, JobDeed
+from onceq.core.inputs import JobBatch, JobDeed
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.model import requests

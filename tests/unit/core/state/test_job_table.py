@@ -8,8 +8,7 @@ import pytest
 
 from onceq.core.state.job_table import OTHERS, Failed, Job, JobMark, Jobs, Source
 from onceq.core.state.setups import encode_rows
-from onceq.model.jobs import JobAction, JobState, Order
-from onceq.model.letters import Filter
+from onceq.model.letters import Filter, JobAction, JobState, Order
 from onceq.model.limits import JOB_FAILURES_MAX, JOB_REASONS_MAX, JOBS_KEPT_MAX
 
 SOURCE = Source(16, "q", ((0, 6), (3, 2)))

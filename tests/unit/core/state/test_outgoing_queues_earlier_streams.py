@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from onceq.core.inputs import inputs
+from onceq.core import inputs
 from onceq.core.state.outgoing_queues import COMPACT_AT, EarlierStreams, Stretch
 from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.transfer import pending_outcomes

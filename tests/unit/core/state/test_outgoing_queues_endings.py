@@ -11,8 +11,8 @@ from onceq.core.state.outgoing_queues import OTHER, EndingCount, Endings, LateRe
 from onceq.core.state.snapshot import restore
 from onceq.core.state.state import State
 from onceq.model import requests
-from onceq.model.classes import MessageClass as C
 from onceq.model.message import PLAIN
+from onceq.model.resultcodes import MessageClass as C
 from onceq.model.run import Run
 from tests.unit.core.alone import IDENTITY, Core
 

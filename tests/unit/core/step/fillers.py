@@ -6,8 +6,8 @@ from array import array
 from collections.abc import Callable
 from typing import Final
 
-from onceq.core.inputs import inputs
-from onceq.core.inputs.inputs import OwnerCame
+from onceq.core import inputs
+from onceq.core.inputs import OwnerCame
 from onceq.errors import AccessDenied, InsufficientResources, OnceqError
 from onceq.model import requests
 from onceq.model.branches import TAG_BYTES, anchor_xid, group_prefix
@@ -20,7 +20,7 @@ from onceq.model.shares import Thing
 from onceq.packet.arrived import cut
 from proof.sim.faults import lies
 from tests.unit.core.alone import IDENTITY, WALL_S, Core
-from tests.unit.core.rights.somebody import KEY, ORDERS, RUNS, attempt, core, create, grant, item
+from tests.unit.core.somebody import KEY, ORDERS, RUNS, attempt, core, create, grant, item
 
 PREFIX: Final = group_prefix(IDENTITY.guid, b"a" * TAG_BYTES)
 NAMES: Final = {2: "alice", 4: "bob", 5: "carol", 6: "dave", 7: "erin", 8: "admin"}

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.inputs.inputs import OwnerCame, OwnerGone
+from onceq.core.inputs import OwnerCame, OwnerGone
 from onceq.errors import InsufficientResources, OnceqError
 from onceq.model import requests
 from onceq.model.branches import Xid
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.shares import RESERVE_PART, TABLE, Thing, why_not
 from tests.few import few
-from tests.unit.core.rights.somebody import KEY, RUNS
+from tests.unit.core.somebody import KEY, RUNS
 from tests.unit.core.step.fillers import ADMIN, ALICE, FILLERS, NAMES, by, fill, house
 
 WHOLE = 48

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.inputs import inputs
+from onceq.core import inputs
 from onceq.core.transaction.unit_of_work import PHASES, Verb, after
 from onceq.errors import (
     BranchState,

@@ -8,12 +8,12 @@ from functools import partial
 
 import pytest
 
+from onceq.core import inputs
 from onceq.core.decision import CloseSession, Connect, Decision
 from onceq.core.ending import ending
-from onceq.core.inputs import inputs
-from onceq.core.inputs.inputs import DirectoryChanged, Reconfigure
+from onceq.core.inputs import DirectoryChanged, Reconfigure
 from onceq.core.state.outgoing_queues import OutgoingQueue
-from onceq.core.state.transition_tables import Link
+from onceq.core.state.positions import Link
 from onceq.model import requests
 from onceq.model.directory import Computer, PublicQueue, Snapshot
 from onceq.model.identity import guid_text

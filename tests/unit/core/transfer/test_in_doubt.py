@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from onceq.core.ending.ending import ENDED_AT_ONCE
-from onceq.core.inputs.inputs import Arrived, Room, SessionClosed, SessionOpened, Tick
+from onceq.core.inputs import Arrived, Room, SessionClosed, SessionOpened, Tick
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE
@@ -20,8 +20,8 @@ from onceq.core.transfer import in_doubt
 from onceq.core.transfer.in_doubt import inquire
 from onceq.core.transfer.pending_outcomes import NO_ROOM_S
 from onceq.model import requests
-from onceq.model.classes import MessageClass
 from onceq.model.message import Acknowledge, Journal, Properties
+from onceq.model.resultcodes import MessageClass
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet.acks import Memory, settlement
 from onceq.packet.arrived import cut

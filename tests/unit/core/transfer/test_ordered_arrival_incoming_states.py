@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from onceq.core import inputs
 from onceq.core.decision import Decision, Notice
-from onceq.core.inputs import inputs
 from onceq.core.transfer.ordered_arrival import ANSWERS, VERDICTS, Standing, StreamState, Verdict
 from onceq.model import requests
 from onceq.model.message import PLAIN

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from onceq.core.inputs import inputs
-from onceq.core.state.transition_tables import Link
+from onceq.core import inputs
+from onceq.core.state.positions import Link
 from onceq.core.transfer.outgoing_queue import OF_LINK, STATES
 from onceq.model import requests
 from onceq.model.message import Properties

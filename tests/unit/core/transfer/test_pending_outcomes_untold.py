@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from onceq.core.inputs.inputs import Arrived, SessionClosed, SessionOpened, Tick
+from onceq.core.inputs import Arrived, SessionClosed, SessionOpened, Tick
 from onceq.core.state.peer_table import Peer, Progress
 from onceq.core.state.queues import lookup_id
 from onceq.core.transfer import pending_outcomes

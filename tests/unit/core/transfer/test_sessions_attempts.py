@@ -9,9 +9,9 @@ from itertools import pairwise
 import pytest
 
 from onceq.core.ending.ending import ENDED_AT_ONCE
-from onceq.core.inputs.inputs import ConnectFailed, Room, SessionClosed, SessionOpened, Tick
+from onceq.core.inputs import ConnectFailed, Room, SessionClosed, SessionOpened, Tick
 from onceq.core.state.outgoing_queues import OutgoingQueue
-from onceq.core.state.transition_tables import Link
+from onceq.core.state.positions import Link
 from onceq.core.transfer import sessions
 from onceq.model import requests
 from onceq.model.message import Properties

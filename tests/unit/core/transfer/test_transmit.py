@@ -7,16 +7,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from onceq.core import inputs
 from onceq.core.decision import Decision, Ready, Transmit
-from onceq.core.inputs import inputs
-from onceq.core.inputs.inputs import Reconfigure
+from onceq.core.inputs import Reconfigure
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, AWAITING, CHUNK
 from onceq.core.state.queues import TRANSACTIONAL_LANE, lookup_id
 from onceq.model import requests
-from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.message import PLAIN, Properties
+from onceq.model.resultcodes import MessageClass
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.settings import Settings
 from onceq.packet.acks import final_acks, order_ack
@@ -25,7 +25,7 @@ from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, cut
 from onceq.packet.encode import encode_run, template
 from tests.unit.core.alone import IDENTITY, WALL_S, Core
 from tests.unit.core.effort import stays_the_same
-from tests.unit.core.rights.somebody import RUNS, create
+from tests.unit.core.somebody import RUNS, create
 
 PEER = b"P" * 16
 OPENED = inputs.SessionOpened(1, PEER, "10.0.0.9", 0, True, False, b"x" * 16, 100)

@@ -19,7 +19,7 @@ KINDS = {
     name: kind
     for module in (managers, queues, looks)
     for name, kind in vars(module).items()
-    if isinstance(kind, type) and issubclass(kind, View) and kind is not View
+    if isinstance(kind, type) and issubclass(kind, View) and kind.__module__ == module.__name__
 }
 
 

@@ -12,12 +12,12 @@ from zlib import crc32
 import pytest
 
 import onceq
-from onceq.model.classes import class_name
 from onceq.model.identity import guid_text
 from onceq.model.marks import NEVER_S
+from onceq.model.resultcodes import class_name
 from onceq.model.run import LENGTH_TYPE, Run
-from onceq.packet import layout as at
-from onceq.packet.batch import Batch
+from onceq.packet import address as at
+from onceq.packet.arrived import Batch
 from onceq.packet.headers import encode_headers, headers
 from onceq.spark.source.options import COLUMNS
 from onceq.spark.source.reader import longer

@@ -26,7 +26,7 @@ from onceq.model.views.queues import (
     SequenceInfo,
 )
 from onceq.model.views.view import Page
-from onceq.packet.batch import Batch
+from onceq.packet.arrived import Batch
 from onceq.wire.app import codec, frames
 
 XID = Xid(1, b"g", b"b")

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from onceq.errors import ProtocolState
-from onceq.wire.mqqb.cutter import UserPackets
-from onceq.wire.mqqb.internal import Closed, Establish, Parameters, SessionHeader
+from onceq.wire.mqqb.internal import Closed, Establish, Parameters, SessionHeader, UserPackets
 from onceq.wire.mqqb.session import BEGIN, TAKES, Session, State
 from tests.unit.wire.mqqb.pair import SETTINGS, A, B, users
 

@@ -1,1 +1,0 @@
-"""A send: checked against limits and quotas, resolved to destinations, turned into packets."""
