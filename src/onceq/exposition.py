@@ -1,5 +1,8 @@
 """Metrics of a queue manager as text for Prometheus, and as OpenMetrics.
 
+It also has the pages of metrics that a manager and a console show: one page is made in a moment,
+however many ask.
+
     with onceq.connect("./alpha") as qm:
         print(onceq.exposition.text(qm.metrics()))
 
@@ -14,6 +17,8 @@ a bound: queues and other queue managers are counted out where they are looked a
 
 Raises:
     ConfigurationError: The library is missing.
+
+Upholds: I24.
 """
 
 from __future__ import annotations
@@ -357,13 +362,6 @@ def _printable(label: str) -> str:
 # ---- metrics pages -------------------------------------------------------------------------------
 #
 # The pages of metrics of a queue manager, for collectors that ask by HTTP.
-#
-# A queue manager shows them at its own listener, and a console those of each queue manager that
-# it watches: the same pages, each with its own way to the numbers. However many ask, one page is
-# made in a moment, and in another thread: making the text of a thousand queues takes longer than
-# others should wait.
-#
-# Upholds: I24.
 
 
 PAGES: Final = {"/metrics": False, "/metrics/queues": True}
