@@ -343,7 +343,9 @@ def _family(one: Described, view: MetricsView) -> Metric:
     kind = CounterMetricFamily if one.kind == "counter" else GaugeMetricFamily
     family = kind(one.name, one.help, labels=one.labels)
     for labels, value in one.rows(view):
-        family.add_metric([_printable(label) for label in labels], float(value))
+        # A queue may have a name that UTF-8 cannot write.
+        printable = [label.encode("utf-8", "replace").decode() for label in labels]
+        family.add_metric(printable, float(value))
     return family
 
 
@@ -352,11 +354,6 @@ def _histogram(one: Described, durations: Durations) -> HistogramMetricFamily:
     counts = durations.counts or (0,) * len(bounds)
     buckets = list(zip(bounds, map(float, accumulate(counts)), strict=True))
     return HistogramMetricFamily(one.name, one.help, buckets=buckets, sum_value=durations.total_s)
-
-
-def _printable(label: str) -> str:
-    """A label that can be written as UTF-8, whatever somebody has called a queue."""
-    return label.encode("utf-8", "replace").decode()
 
 
 # ---- metrics pages -------------------------------------------------------------------------------

@@ -466,16 +466,17 @@ class AsyncNetwork:
     async def listen_http(self, where: str) -> str:
         """Accept messages over HTTP at "host:port"; return the address with its real port."""
         host, port = split_address(where, None)
-        door = self._door_by_http
-        return await self._listen(lambda: PeerWire(self, 0, http=True), host, port, door)
-
-    def _door_by_http(self, address: str) -> ssl.SSLContext | str | None:
-        return self.doors.way_in_by_http(address)
+        return await self._listen(
+            lambda: PeerWire(self, 0, http=True), host, port,
+            lambda address: self.doors.way_in_by_http(address),
+        )  # fmt: skip
 
     async def listen_clients(self, where: str) -> str:
         """Accept applications over TCP at "host:port"; return the address with its real port."""
         host, port = split_address(where, None)
-        return await self._listen(lambda: ClientWire(self), host, port, self._door_of_applications)
+        return await self._listen(
+            lambda: ClientWire(self), host, port, lambda _: self.doors.for_applications()
+        )
 
     async def listen_watchers(self, where: str) -> str:
         """Serve metrics and health at "host:port"; return the address with its real port."""
@@ -491,9 +492,6 @@ class AsyncNetwork:
     def watcher(self, transport: asyncio.BaseTransport | None) -> Actor:
         """Return the actor behind a monitoring connection that was admitted."""
         return self.doors.watcher(transport)
-
-    def _door_of_applications(self, address: str) -> ssl.SSLContext | None:
-        return self.doors.for_applications()
 
     async def _listen(self, factory: Callable[[], Wire], host: str, port: int, door: Door) -> str:
         try:
