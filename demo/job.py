@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from onceq.spark.error_codes import original
+from onceq.spark.argument_checks import original
 from onceq.spark.runtime import QUICK, quiet_session
 
 BATCH_MESSAGES = 40_000

@@ -58,7 +58,7 @@ PHRASES: Final = (
 )
 """What is one thing in tasks and another in threads, in words of code."""
 IMPORTS: Final = (
-    "from onceq.client.owners import after_call\n",
+    "from onceq.client.link import after_call\n",
     "from onceq.client.stopping import pause\n",
 )
 """What a module for threads may need beside what is imported for tasks."""

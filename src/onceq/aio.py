@@ -15,8 +15,7 @@ from onceq.client.async_link import AsyncLink, in_thread
 from onceq.client.credentials import Credentials, Tls
 from onceq.client.opening import connect as _connect
 from onceq.client.tasks import letters
-from onceq.client.tasks.manager import AsyncQueueManager
-from onceq.client.tasks.open_queue import AsyncCursor, AsyncOpenQueue
+from onceq.client.tasks.manager import AsyncCursor, AsyncOpenQueue, AsyncQueueManager
 from onceq.client.tasks.transaction import (
     AsyncBranch,
     AsyncGroups,
@@ -71,8 +70,8 @@ async def open(
     directory: str | Directory | None = None,
 ) -> AsyncQueueManager:
     """Run a queue manager inside this process, as ``onceq.open`` does."""
+    from onceq.embedded.host import start
     from onceq.embedded.link import AsyncEmbeddedLink
-    from onceq.embedded.start import start
 
     def started() -> AsyncEmbeddedLink:
         return AsyncEmbeddedLink(

@@ -1,5 +1,8 @@
 """Metrics of a queue manager as text for Prometheus, and as OpenMetrics.
 
+It also has the pages of metrics that a manager and a console show: one page is made in a moment,
+however many ask.
+
     with onceq.connect("./alpha") as qm:
         print(onceq.exposition.text(qm.metrics()))
 
@@ -14,6 +17,8 @@ a bound: queues and other queue managers are counted out where they are looked a
 
 Raises:
     ConfigurationError: The library is missing.
+
+Upholds: I24.
 """
 
 from __future__ import annotations
@@ -338,7 +343,9 @@ def _family(one: Described, view: MetricsView) -> Metric:
     kind = CounterMetricFamily if one.kind == "counter" else GaugeMetricFamily
     family = kind(one.name, one.help, labels=one.labels)
     for labels, value in one.rows(view):
-        family.add_metric([_printable(label) for label in labels], float(value))
+        # A queue may have a name that UTF-8 cannot write.
+        printable = [label.encode("utf-8", "replace").decode() for label in labels]
+        family.add_metric(printable, float(value))
     return family
 
 
@@ -349,21 +356,9 @@ def _histogram(one: Described, durations: Durations) -> HistogramMetricFamily:
     return HistogramMetricFamily(one.name, one.help, buckets=buckets, sum_value=durations.total_s)
 
 
-def _printable(label: str) -> str:
-    """A label that can be written as UTF-8, whatever somebody has called a queue."""
-    return label.encode("utf-8", "replace").decode()
-
-
 # ---- metrics pages -------------------------------------------------------------------------------
 #
 # The pages of metrics of a queue manager, for collectors that ask by HTTP.
-#
-# A queue manager shows them at its own listener, and a console those of each queue manager that
-# it watches: the same pages, each with its own way to the numbers. However many ask, one page is
-# made in a moment, and in another thread: making the text of a thousand queues takes longer than
-# others should wait.
-#
-# Upholds: I24.
 
 
 PAGES: Final = {"/metrics": False, "/metrics/queues": True}

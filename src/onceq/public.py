@@ -3,14 +3,18 @@
 from onceq import directory, errors
 from onceq.client.credentials import Tls
 from onceq.client.opening import connect
-from onceq.client.plans.tracking import Ending
+from onceq.client.plans.send import Ending
 from onceq.client.plans.unit_of_work import SenderTransaction
-from onceq.client.properties import BatchProperties, SendProperties
-from onceq.client.results import BackupReport, MessageIds, RestoreReport
+from onceq.client.properties import (
+    BackupReport,
+    BatchProperties,
+    MessageIds,
+    RestoreReport,
+    SendProperties,
+)
 from onceq.client.stopping import stopping
 from onceq.client.threads import letters
-from onceq.client.threads.manager import QueueManager
-from onceq.client.threads.open_queue import Cursor, OpenQueue
+from onceq.client.threads.manager import Cursor, OpenQueue, QueueManager
 from onceq.client.threads.transaction import Branch, Groups, Tracked, Transaction, Xa
 from onceq.embedded.data_directory import restore
 from onceq.embedded.opening import open

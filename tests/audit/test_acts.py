@@ -14,8 +14,7 @@ import pytest
 from onceq.audit import command
 from onceq.audit.acts import Acts
 from onceq.audit.command import Wish
-from onceq.audit.files import Coverage
-from onceq.audit.numbering import Numbering, Told
+from onceq.audit.files import Coverage, Numbering, Told
 from onceq.history.columns import ACT_COLUMNS, ADDED, META, Span
 from onceq.model.marks import TRACE_BYTES
 from tests.audit.administered import GONE, SLOW, administered

@@ -8,10 +8,9 @@ from pathlib import Path
 from onceq.audit.acts import ADDED, MISSING
 from onceq.audit.engine import blocks
 from onceq.audit.landed import FAULTS as LANDED
-from onceq.audit.measure import NAMES
+from onceq.audit.measure import DIFFERS, NAMES
 from onceq.audit.report import INVARIANTS
 from onceq.audit.rules import RULES
-from onceq.audit.waiting import DIFFERS
 
 ACTS = {rule[:2] for rule in (MISSING, ADDED)}
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "audit.md"

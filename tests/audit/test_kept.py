@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from onceq.audit import command, duck, proof
+from onceq.audit import command, proof
 from onceq.audit import files as events
 from onceq.audit.command import StageProgress, Wish
 from onceq.audit.files import HistoryFile
@@ -186,7 +186,7 @@ def test_a_quiet_day_reads_what_is_new_alone(
         looked.extend(one.path for one in files)
         return events.read(files)
 
-    monkeypatch.setattr(duck, "read", read)
+    monkeypatch.setattr(proof, "read", read)
     same(days.audited(), days.at_once())
     assert sum(str(days.here) + os.sep in path for path in looked) == 3, "one new file of each"
     looked.clear()

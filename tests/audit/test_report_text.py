@@ -149,7 +149,7 @@ def test_of_tables_for_which_there_is_no_room_none_is_left(
     told: tuple[Row, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corrupt(peopled(tmp_path / "all"))
-    monkeypatch.setattr("onceq.audit.duck.pq.ParquetWriter", full)
+    monkeypatch.setattr("onceq.audit.proof.pq.ParquetWriter", full)
     with pytest.raises(ConfigurationError, match=rf"{tmp_path / 'there'} {WORDS}"):
         command.run([str(tmp_path / "all")], Wish(to=str(tmp_path / "there")), lambda _: None)
     assert not (tmp_path / "there").exists()

@@ -13,7 +13,7 @@ import pytest
 
 from onceq.audit import command
 from onceq.audit.command import Wish
-from onceq.audit.waiting import Asked, until_told
+from onceq.audit.measure import Asked, until_told
 from onceq.errors import ConfigurationError
 from onceq.model import requests
 from onceq.model.message import Journal

@@ -175,7 +175,7 @@ class ProcessNode(Applications):
         self.world.see_to_doors()
 
     def die_at(self, point: str, count: int = 1) -> None:
-        """SIGKILL at that point (``onceq.testing.points``)."""
+        """SIGKILL at that point (``onceq.testing.disk``)."""
         self._order(die=point, count=count)
         self.tell()
 

@@ -18,7 +18,7 @@ from onceq.model.message import Delivery
 from onceq.model.requests import Seek
 from onceq.model.results import Outcome
 from onceq.model.run import Run
-from onceq.testing import points
+from onceq.testing import disk
 from tests.conformance.reading import seek
 from tests.conformance.world import AnswerLost, World, Worlds, item, lookups
 
@@ -201,10 +201,10 @@ ID = TransactionId((1_699_999_999).to_bytes(4, "little") + b"s" * 12, 1)
 @pytest.mark.parametrize(
     ("point", "outcome"),
     [
-        (points.BEFORE_APPEND, Outcome.ABORTED),
-        (points.AFTER_APPEND, Outcome.ABORTED),
-        (points.BEFORE_SYNC, Outcome.COMMITTED),
-        (points.AFTER_SYNC, Outcome.COMMITTED),
+        (disk.BEFORE_APPEND, Outcome.ABORTED),
+        (disk.AFTER_APPEND, Outcome.ABORTED),
+        (disk.BEFORE_SYNC, Outcome.COMMITTED),
+        (disk.AFTER_SYNC, Outcome.COMMITTED),
     ],
 )
 def test_case_013_lost_answer_is_in_doubt_then_known(

@@ -6,9 +6,9 @@ import contextlib
 
 import pytest
 
-from onceq.client.results import MessageIds
+from onceq.client.properties import MessageIds
 from onceq.errors import InDoubt, NotSupported, ServiceNotAvailable, TransactionOver
-from onceq.testing import points
+from onceq.testing import disk
 from tests.conformance.world import World, Worlds
 
 Q = r"DIRECT=OS:B\private$\q"
@@ -27,11 +27,11 @@ def world(worlds: Worlds) -> World:
 @pytest.mark.parametrize(
     ("point", "expected"),
     [
-        (points.BEFORE_APPEND, "aborted"),
-        (points.AFTER_APPEND, "aborted"),
-        (points.BEFORE_SYNC, "committed"),
-        (points.AFTER_SYNC, "committed"),
-        (points.BEFORE_ANSWER, "committed"),
+        (disk.BEFORE_APPEND, "aborted"),
+        (disk.AFTER_APPEND, "aborted"),
+        (disk.BEFORE_SYNC, "committed"),
+        (disk.AFTER_SYNC, "committed"),
+        (disk.BEFORE_ANSWER, "committed"),
     ],
 )
 def test_case_013_the_caller_hears_in_doubt(world: World, point: str, expected: str) -> None:
@@ -52,7 +52,7 @@ def test_case_013_the_caller_hears_in_doubt(world: World, point: str, expected: 
 def test_case_014_what_was_committed_survives_a_kill_after_the_answer(world: World) -> None:
     a = world["A"]
     with a.client() as manager:
-        a.die_at(points.AFTER_ANSWER, 2)
+        a.die_at(disk.AFTER_ANSWER, 2)
         with contextlib.suppress(ServiceNotAvailable), manager.transaction() as tx:
             tx.send(Q, b"m")
         assert isinstance(tx.sent, MessageIds), "the commit was answered"

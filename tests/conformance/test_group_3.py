@@ -11,7 +11,7 @@ from onceq.model.limits import DUPLICATE_AGE_S_MAX
 from onceq.model.message import Delivery, Journal
 from onceq.model.resultcodes import MessageClass
 from onceq.packet.acks import ORDER_QUEUE_NUMBER, parse_order_ack
-from onceq.testing import points
+from onceq.testing import disk
 from onceq.testing.links import Passing, faithful
 from tests.conformance.policies import drop, no_order_acks, up_to
 from tests.conformance.world import World, Worlds, fast, routed
@@ -274,7 +274,7 @@ def test_case_055_no_acknowledgment_over_a_gap(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "point", [points.BEFORE_APPEND, points.AFTER_APPEND, points.BEFORE_SYNC, points.AFTER_SYNC]
+    "point", [disk.BEFORE_APPEND, disk.AFTER_APPEND, disk.BEFORE_SYNC, disk.AFTER_SYNC]
 )
 def test_case_056_killed_around_the_durable_store(world: World, point: str) -> None:
     """The packet has come, and no acknowledgment of it was ever sent."""

@@ -8,7 +8,7 @@ import pytest
 
 from onceq.errors import ReceiveTimeout
 from onceq.model.message import Acknowledge, Journal
-from onceq.testing.points import STORE_POINTS
+from onceq.testing.disk import STORE_POINTS
 from tests.conformance.world import AnswerLost, World
 
 Q = r"DIRECT=OS:B\private$\q"

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from onceq.errors import ReceiveTimeout
-from onceq.testing import points
+from onceq.testing import disk
 from tests.conformance.one_queue import HERE, Q, in_queue
 from tests.conformance.world import AnswerLost, Node, World, Worlds
 
@@ -62,8 +62,8 @@ def test_case_114_a_request_is_not_used_up_for_nothing(world: World) -> None:
     ("point", "count"),
     # Three records: two for what it takes, one for its commit; and the sync of that. Then one that
     # says that the reply has left.
-    [(p, n) for p in (points.BEFORE_APPEND, points.AFTER_APPEND) for n in (1, 2, 3, 4)]
-    + [(p, n) for p in (points.BEFORE_SYNC, points.AFTER_SYNC) for n in (1, 2)],
+    [(p, n) for p in (disk.BEFORE_APPEND, disk.AFTER_APPEND) for n in (1, 2, 3, 4)]
+    + [(p, n) for p in (disk.BEFORE_SYNC, disk.AFTER_SYNC) for n in (1, 2)],
 )
 def test_case_114_killed_at_any_point_all_or_nothing(world: World, point: str, count: int) -> None:
     a = prepare_service(world)
@@ -73,7 +73,7 @@ def test_case_114_killed_at_any_point_all_or_nothing(world: World, point: str, c
 
 
 @pytest.mark.processes("answers and packets are bytes on a connection there")
-@pytest.mark.parametrize("point", points.WIRE_POINTS)
+@pytest.mark.parametrize("point", disk.WIRE_POINTS)
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_case_114_killed_at_any_answer_and_packet(world: World, point: str, count: int) -> None:
     a = prepare_service(world)

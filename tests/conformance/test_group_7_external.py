@@ -24,7 +24,7 @@ from onceq.errors import (
     UnknownBranch,
 )
 from onceq.model.branches import Decision, Join, Leave, Vote, Xid
-from onceq.testing.points import STORE_POINTS
+from onceq.testing.disk import STORE_POINTS
 from tests.conformance.world import AnswerLost, World, Worlds, fast, item
 
 Q = "DIRECT=OS:B\\private$\\q"

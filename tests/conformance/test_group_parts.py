@@ -19,7 +19,7 @@ from onceq.model.branches import (
 )
 from onceq.model.shares import Thing
 from onceq.partners.recovery import Recovery, Report
-from onceq.testing.points import STORE_POINTS
+from onceq.testing.disk import STORE_POINTS
 from tests.conformance.world import AnswerLost, World, Worlds, fast, item
 from tests.few import few
 from tests.unit.partners.agents import NoRows

@@ -22,7 +22,7 @@ from onceq.errors import (
 )
 from onceq.model.branches import Decision, Vote, Xid, group_prefix, group_xid
 from onceq.model.shares import Thing
-from onceq.testing.points import STORE_POINTS
+from onceq.testing.disk import STORE_POINTS
 from tests.conformance.world import AnswerLost, World, Worlds, fast, item
 from tests.few import few
 

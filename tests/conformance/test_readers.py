@@ -28,7 +28,7 @@ from onceq.model.requests import (
     Share,
     TakeRead,
 )
-from onceq.testing.points import STORE_POINTS
+from onceq.testing.disk import STORE_POINTS
 from tests.conformance.world import AnswerLost, World, Worlds, fast
 
 Q = r"private$\q"

@@ -17,7 +17,7 @@ from onceq.errors import InDoubt, ServiceNotAvailable, StorageFailure
 from onceq.model.identity import Identity
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
-from onceq.testing import points
+from onceq.testing import disk
 from onceq.testing.links import Passing, faithful
 from tests.conformance.world import AnswerLost, World, Worlds, fast
 
@@ -117,18 +117,18 @@ def dies_in_the_middle(world: World, point: str) -> None:
     assert a.look("outgoing-queue", Q).unacknowledged == 0
 
 
-@pytest.mark.parametrize("point", points.STORE_POINTS)
+@pytest.mark.parametrize("point", disk.STORE_POINTS)
 def test_killed_around_the_store(worlds: Worlds, point: str) -> None:
     dies_in_the_middle(worlds("A", "B"), point)
 
 
-@pytest.mark.parametrize("point", points.CHECKPOINT_POINTS)
+@pytest.mark.parametrize("point", disk.CHECKPOINT_POINTS)
 def test_killed_around_a_checkpoint(worlds: Worlds, point: str) -> None:
     dies_in_the_middle(worlds("A", "B", settings=fast(checkpoint_log_bytes=5000)), point)
 
 
 @pytest.mark.processes("inside there are no connections to write to")
-@pytest.mark.parametrize("point", points.WIRE_POINTS)
+@pytest.mark.parametrize("point", disk.WIRE_POINTS)
 def test_killed_around_what_is_said(worlds: Worlds, point: str) -> None:
     dies_in_the_middle(worlds("A", "B"), point)
 

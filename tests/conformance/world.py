@@ -29,8 +29,7 @@ from onceq.packet.arrived import Batch
 from onceq.service.committer import History
 from onceq.service.engine import Engine
 from onceq.store.log import LogStore
-from onceq.testing.disk import SimFiles
-from onceq.testing.points import PointedStore, Points
+from onceq.testing.disk import PointedStore, Points, SimFiles
 from tests.conformance.applications import AnswerLost, Applications, item
 from tests.conformance.clocks import START_S, HostClock
 from tests.conformance.link import Link, Wire
@@ -265,7 +264,7 @@ class Node(Applications):
     """The worst end that this kind of queue manager can come to."""
 
     def die_at(self, point: str, count: int = 1) -> None:
-        """SIGKILL at that point (``onceq.testing.points``)."""
+        """SIGKILL at that point (``onceq.testing.disk``)."""
         self.points.arm(point, count)
 
     def _reached(self) -> None:

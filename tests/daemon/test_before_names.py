@@ -29,7 +29,7 @@ from onceq.model.limits import (
 from onceq.model.settings import CONFIGURATION_FILE
 from onceq.model.tokens import SECRET_BYTES, text_of
 from onceq.service.admission import budget
-from onceq.sockets.binding import bound_to
+from onceq.sockets.both_ends import bound_to
 from onceq.tls.contexts import APPLICATIONS, JOIN, PEERS, Files, client_context
 from onceq.tls.invitations import Invited, Invites
 from onceq.wire.app import frames

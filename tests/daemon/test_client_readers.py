@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import onceq
-from onceq.client.plans import cursors
+from onceq.client.plans import receive
 from onceq.model.requests import TakeRead
 from tests import nursery
 from tests.daemon.applications import Daemon
@@ -34,7 +34,7 @@ def read(qm: Any, reader: str, query: str) -> int:
     (place,) = qm.peek_many(Q, 1).lookup_ids
     request = TakeRead(Q, 0, place, place, reader=reader, query=query, who="a test")
     with qm.transaction() as tx:
-        assert tx._run(cursors.take(tx._state, request)) == 1
+        assert tx._run(receive.take(tx._state, request)) == 1
     assert qm.queue(Q)["messages"] == 0
     return int(place)
 

@@ -14,7 +14,7 @@ from onceq import aio
 from onceq.client.threads.letters import DEAD_XACT
 from onceq.console import letters as console
 from onceq.console import reading
-from onceq.console.form_values import FormValues
+from onceq.console.guard import FormValues
 from onceq.console.reading import Told
 from onceq.model.limits import FAILURE_CHARS_MAX
 from tests.daemon.shell import Shell

@@ -12,7 +12,7 @@ import onceq
 from onceq import aio
 from onceq.client.threads.letters import DEAD_XACT
 from onceq.console import reading
-from onceq.console.form_values import FormValues
+from onceq.console.guard import FormValues
 from onceq.console.reading import Told
 from tests.daemon.shell import Shell, running
 from tests.daemon.two import WAIT

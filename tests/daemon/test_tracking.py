@@ -10,7 +10,7 @@ import pytest
 
 import onceq
 import onceq.aio
-from onceq.client.plans.tracking import QUEUE
+from onceq.client.plans.send import QUEUE
 from onceq.client.threads import letters
 from onceq.errors import InvalidParameter, ReceiveTimeout, TransactionOver
 from onceq.model.message import Journal

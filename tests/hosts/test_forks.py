@@ -20,7 +20,7 @@ import pytest
 
 import onceq
 from onceq import aio
-from onceq.client import owners
+from onceq.client import link as owners
 from onceq.embedded.host import EmbeddedHost
 from onceq.errors import WrongProcess
 from onceq.model.branches import Xid

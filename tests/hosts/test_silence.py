@@ -28,7 +28,7 @@ from onceq.errors import (
     ReceiveTimeout,
     ServiceNotAvailable,
 )
-from onceq.sockets import silence
+from onceq.sockets import both_ends
 from tests.daemon.applications import Blocking, _in, background_loop
 from tests.hosts.places import LINKS, PLAIN, Place, Q, placed
 
@@ -63,7 +63,7 @@ def qm(request: pytest.FixtureRequest, place: Place) -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers are overdue soon, and a manager that stands still is not asked for seconds."""
-    monkeypatch.setattr(silence, "GRACE_S", 0.1)
+    monkeypatch.setattr(both_ends, "GRACE_S", 0.1)
     monkeypatch.setattr(session, "RECONNECT_S", (0.05,))
 
 
@@ -103,7 +103,7 @@ def test_a_message_of_a_transaction_that_was_given_up_goes_back(qm: Any, place: 
 def test_a_call_without_a_time_out_notices_a_manager_that_is_silent_for_long(
     qm: Any, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(silence, "SILENT_S", 0.2)
+    monkeypatch.setattr(both_ends, "SILENT_S", 0.2)
     with place.silent():
         with pytest.raises(LinkLost):
             qm.send(PLAIN, b"m")
@@ -120,7 +120,7 @@ def test_a_commit_is_in_doubt_and_its_outcome_is_told_later(
     tx = qm.transaction()
     tx.send(Q, b"m")
     with monkeypatch.context() as patch, place.silent():
-        patch.setattr(silence, "SILENT_S", 0.2)
+        patch.setattr(both_ends, "SILENT_S", 0.2)
         with pytest.raises(InDoubt):
             tx.commit()
     became = _persistently(lambda: qm.outcome(tx.id))
@@ -139,7 +139,7 @@ def test_a_manager_that_lets_wait_for_long_shows_that_it_lives(
     qm: Any, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A receive without a time-out waits on, through many times SILENT_S."""
-    monkeypatch.setattr(silence, "SILENT_S", 0.4)
+    monkeypatch.setattr(both_ends, "SILENT_S", 0.4)
     timer = threading.Timer(1.2, _send, (place, b"m"))
     timer.start()
     assert qm.receive(PLAIN).body == b"m"
@@ -208,9 +208,9 @@ def test_threads_that_share_a_connection_give_up_each_in_its_own_time(place: Pla
 
 def test_the_system_watches_alike_at_both_ends(place: Place, tmp_path: Path) -> None:
     def options(plain: Any) -> list[int]:
-        return [plain.getsockopt(level, option) for level, option, _ in silence.KEEPALIVE]
+        return [plain.getsockopt(level, option) for level, option, _ in both_ends.KEEPALIVE]
 
-    wanted = [value for _, _, value in silence.KEEPALIVE]
+    wanted = [value for _, _, value in both_ends.KEEPALIVE]
     with onceq.connect(place.where("tcp")) as qm:
         assert options(qm._link._socket) == wanted  # type: ignore[attr-defined]
 
@@ -220,7 +220,7 @@ def test_the_system_watches_alike_at_both_ends(place: Place, tmp_path: Path) -> 
 
     assert asyncio.run(main()) == wanted
     idle, interval, count, user_ms = wanted[1:]
-    assert idle + interval * count == silence.SILENT_S == user_ms / 1000
+    assert idle + interval * count == both_ends.SILENT_S == user_ms / 1000
     with socket.create_server(("127.0.0.1", 0)) as server:
-        silence.watch(server)
+        both_ends.watch(server)
         assert options(server) == wanted

@@ -11,7 +11,7 @@ from typing import Any
 
 from onceq.errors import LinkLost, OnceqError
 from onceq.model.requests import Request
-from onceq.sockets.binding import bound_to
+from onceq.sockets.both_ends import bound_to
 from onceq.wire.app import frames
 from onceq.wire.app.codec import decode, written
 from onceq.wire.app.frames import ANSWER, FAILED, Code, failure

@@ -19,7 +19,7 @@ from onceq.client.stopping import log
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import InDoubt, ServiceNotAvailable
 from onceq.model.message import Message
-from onceq.testing import points
+from onceq.testing import disk
 from tests.conformance.world import Node, World
 from tests.property.applications import Death, Deaths, kill, power_cut
 
@@ -35,7 +35,7 @@ def _at(point: str) -> Death:
     return arm
 
 
-BEFORE = st.sampled_from([None, kill, power_cut, *map(_at, points.STORE_POINTS)])
+BEFORE = st.sampled_from([None, kill, power_cut, *map(_at, disk.STORE_POINTS)])
 AFTER = st.sampled_from([None, kill, power_cut])
 WAYS = ("messages", "work", "consume", "batches")
 FATES = ("finish", "finish", "finish", "raise", "leave", "vanish")

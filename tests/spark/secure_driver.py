@@ -45,7 +45,7 @@ def explained(frame: Any) -> None:
 
 def failed(work: Callable[[], object]) -> list[str]:
     """The error of what must fail: the text that a user sees, and what it is made of again."""
-    from onceq.spark.error_codes import original
+    from onceq.spark.argument_checks import original
 
     try:
         work()

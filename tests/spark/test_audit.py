@@ -14,7 +14,7 @@ from onceq.audit import command
 from onceq.audit.command import Wish
 from onceq.errors import ConfigurationError
 from onceq.spark import audit as by_spark
-from onceq.spark.error_codes import original
+from onceq.spark.argument_checks import original
 from onceq.spark.land.reading import opened
 from tests.audit.corruptions import PLANTED, corrupt
 from tests.audit.histories import peopled

@@ -17,8 +17,8 @@ from onceq.audit import measure
 from onceq.audit.command import StageProgress
 from onceq.spark import audit as stages
 from onceq.spark import runtime
+from onceq.spark.argument_checks import original
 from onceq.spark.audit import Stages, Stopped, Tasks, attended
-from onceq.spark.error_codes import original
 from tests import nursery
 from tests.audit.histories import peopled
 from tests.scratch import scratch

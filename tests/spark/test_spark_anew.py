@@ -17,7 +17,7 @@ from onceq.errors import ConfigurationError, ReadBefore, ServiceNotAvailable, Sh
 
 pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onceq[spark]")
 
-from onceq.client.plans import cursors
+from onceq.client.plans import receive
 from onceq.client.stopping import pause
 from onceq.spark.source import access as access_module
 from tests.spark.driver import Driver, send
@@ -32,7 +32,7 @@ def read_all(driver: Driver) -> Any:
 
 
 def known(daemon: Any, queue: str) -> list[tuple[str, str]]:
-    found = daemon.manager._run(cursors.readers(daemon.manager._state, queue))
+    found = daemon.manager._run(receive.readers(daemon.manager._state, queue))
     return [(one.reader, one.query) for one in found]
 
 
@@ -78,7 +78,7 @@ def test_words_in_starting_offsets_stand_in_jobs_for_good(
 def test_a_reader_that_is_forgotten_begins_anew(daemon: Any, queue: str, readers: Any) -> None:
     send(daemon, queue, "a")
     read_all(readers(queue))
-    daemon.manager._run(cursors.forget(daemon.manager._state, queue, ""))
+    daemon.manager._run(receive.forget(daemon.manager._state, queue, ""))
     send(daemon, queue, "b")
     anew = readers(queue)
     assert anew.bodies(anew.first(), anew.after(anew.first())) == ["b"]
@@ -207,7 +207,7 @@ def test_a_driver_that_died_with_its_computer_is_replaced(
 
     def wait(seconds: float) -> None:
         """The next one waits, and the lease is over meanwhile."""
-        held._run(cursors.renew(held._state, 1))
+        held._run(receive.renew(held._state, 1))
         pause(seconds)
 
     with monkeypatch.context() as patch:
@@ -258,13 +258,13 @@ def test_a_living_driver_renews_its_hold(
 ) -> None:
     """The heartbeat of a driver that Spark asks nothing of."""
     beats = threading.Semaphore(0)
-    real = cursors.renew
+    real = receive.renew
 
     def renew(handle: Any, lease_ms: int) -> Any:
         beats.release()
         return real(handle, lease_ms)
 
-    monkeypatch.setattr("onceq.client.plans.cursors.renew", renew)
+    monkeypatch.setattr("onceq.client.plans.receive.renew", renew)
     monkeypatch.setattr("onceq.spark.source.access.RENEW_S", 0.01)
     one = readers(queue)
     one.first()

@@ -6,7 +6,7 @@ with named points to die at. Whoever holds them listens at a Unix socket, where 
 connects, says one line of JSON when it is ready, and takes these:
 
     {"wall": us, "mono": us, "ask": n}   set the clocks; answer n when nothing is left to do
-    {"die": point, "count": k}           end by SIGKILL there (``onceq.testing.points``)
+    {"die": point, "count": k}           end by SIGKILL there (``onceq.testing.disk``)
     {"forget": "streams"}                lose the table of incoming streams
     {"fail": "sync"}                     the disk fails at the next sync
 
@@ -32,7 +32,7 @@ from onceq.service import config, logs
 from onceq.service.clock import SystemClock
 from onceq.service.daemon import Daemon, run
 from onceq.store.files import RealFiles
-from onceq.testing.points import PointedStore, Points
+from onceq.testing.disk import PointedStore, Points
 from proof.sim.process.virtual import HandClock, VirtualLoop
 
 SEGMENT_BYTES = 1 << 20

@@ -15,8 +15,8 @@ from typing import Any
 
 from onceq.model.marks import Now
 from onceq.model.run import Buffer
-from onceq.testing import points as at
-from onceq.testing.points import Points
+from onceq.testing import disk as at
+from onceq.testing.disk import Points
 
 Idle = Callable[[float | None], None]
 """Called with the seconds to the next timer, or None."""

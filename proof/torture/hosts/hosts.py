@@ -27,7 +27,7 @@ import onceq
 from onceq.client import session
 from onceq.embedded import data_directory
 from onceq.errors import ManagerAway, OnceqError, ReceiveTimeout, StoreLocked
-from onceq.sockets import silence
+from onceq.sockets import both_ends
 from proof.torture.hosts import spawned
 from proof.torture.hosts.host import CHILD_S, Daemons, Host
 from proof.torture.hosts.judge import FATES, judged
@@ -35,7 +35,8 @@ from proof.torture.hosts.ledger import FILLED, Drawn, Place, draw
 from proof.torture.hosts.program import Program
 
 IMPATIENT: tuple[tuple[object, str, object], ...] = (
-    (silence, "GRACE_S", 0.1), (silence, "SILENT_S", 0.5), (session, "RECONNECT_S", (0.05, 0.2)),
+    (both_ends, "GRACE_S", 0.1), (both_ends, "SILENT_S", 0.5),
+    (session, "RECONNECT_S", (0.05, 0.2)),
 )  # fmt: skip
 
 

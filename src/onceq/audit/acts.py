@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from onceq.audit.files import Coverage, told_if_damaged
-from onceq.audit.numbering import Told
+from onceq.audit.files import Coverage, Told, told_if_damaged
 from onceq.history.columns import ACT, ACT_COLUMNS, Span, span_of
 from onceq.model.names import local
 

@@ -1,5 +1,8 @@
 """Finding histories, and what part of each manager's life they tell.
 
+It numbers the acts of administration of each manager, and reads events as Arrow tables with the
+columns that the rules ask for.
+
 A history whose beginning is cut off, that has a gap, or that is missing altogether limits what can
 be said; that is said, and no message is called lost because of it.
 """
@@ -21,9 +24,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import ArrowException
 
-from onceq.audit.numbering import Numbering, Told
 from onceq.errors import ConfigurationError
 from onceq.history.columns import (
+    ACT_COLUMNS,
     ACTS,
     ADDED,
     COLUMNS,
@@ -36,6 +39,82 @@ from onceq.history.columns import (
     span_of,
 )
 from onceq.model.identity import NO_GUID, guid_text
+
+# ---- numbering -----------------------------------------------------------------------------------
+#
+# Acts of administration, and whether those of a manager are all there: file after file, their
+# numbers rise by one.
+
+
+Ranges = list[list[int]]
+
+
+@dataclass(slots=True)
+class Numbering:
+    """What is known of the numbers up to the end of a file; as JSON it goes into a proof.
+
+    Attributes:
+        life, end: Where that file ends.
+        to: Number of the last act up to there; -1: nobody knows it.
+        missing, added: First and last number of acts that are not told; and that are told although
+            another one has come before.
+    """
+
+    life: int = 1
+    end: int = 0
+    to: int = 0
+    missing: Ranges = field(default_factory=list)
+    added: Ranges = field(default_factory=list)
+
+    def take(self, span: Span, told_to: int, numbers: Sequence[int]) -> None:
+        """The next file.
+
+        Args:
+            told_to: Number of the last act up to its end, as it says; -1: it does not.
+            numbers: Of its acts, in the order of the log.
+        """
+        goes_on = (span.life, span.start) == (self.life, self.end) and self.to >= 0
+        to = self.to if goes_on else None
+        for number in numbers:
+            if to is not None and number <= to:
+                self.added.append([number, number])
+                continue
+            if to is not None and number > to + 1:
+                self.missing.append([to + 1, number - 1])
+            to = number
+        if to is not None and told_to > to:
+            self.missing.append([to + 1, told_to])
+        if to is not None and 0 <= told_to < to:
+            self.added.append([told_to + 1, to])
+        self.life, self.end, self.to = span.life, span.end, told_to
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An act; names are those of a history.
+
+    Attributes:
+        at_us: When, in microseconds since 1970.
+        life: Of the file that tells it.
+    """
+
+    act: int
+    actor: str
+    address: str
+    action: str
+    about: str
+    result: str
+    since: int
+    at_us: int
+    position: int
+    life: int
+
+    def plain(self, manager: str) -> dict[str, Any]:
+        """For JSON."""
+        return {"manager": manager} | {
+            name: getattr(self, name) for name in (*ACT_COLUMNS[:-1], "at_us")
+        }
+
 
 # ---- files ---------------------------------------------------------------------------------------
 
@@ -277,10 +356,6 @@ def size(histories: Sequence[Coverage]) -> int:
 # ---- events --------------------------------------------------------------------------------------
 #
 # The events of histories as Arrow tables with the columns that the rules ask for.
-#
-# Files are read by pyarrow, whose checksums notice a damaged page, and not by the engine that
-# judges them. Each row has a number: rows of one manager are in the order of its log, and those
-# of different managers apart, whenever their files were read.
 
 
 NOBODY: Final = guid_text(NO_GUID)

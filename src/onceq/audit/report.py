@@ -1,5 +1,7 @@
 """The report of an audit as one HTML file: ``report.html.j2``, with pictures.
 
+The pictures are SVG, drawn by matplotlib.
+
 Nothing is fetched; it is made for wide and narrow screens, light and dark, and can be read aloud
 (headings, captions, descriptions of pictures). Every text of a history is escaped, and its hidden
 characters are shown.

@@ -1,5 +1,7 @@
 """The rules of an audit: what each compares, and the SQL that says what is wrong.
 
+It also has the verdicts: which rules are broken, by which messages, and what was compared.
+
 A rule is a condition over one of the tables of ``ledger.sql``. It speaks only where the histories
 are complete enough to be certain: what was cut off, or is not written yet, is no loss.
 
@@ -313,9 +315,6 @@ RULES: Final = tuple(
 # ---- judge ---------------------------------------------------------------------------------------
 #
 # The verdicts: which rules are broken, by which messages, and what was compared.
-#
-# `violation` is the table of what is wrong: the number of the rule, the copy where the ledger
-# has it, what names the message, and the numbers that are said of it.
 
 
 KEY: Final = "source, stream, number"

@@ -109,7 +109,7 @@ def _asked(folders: list[str], places: Sequence[str]) -> tuple[Any, ...]:
     UnsupportedOperation for an older one."""
     from onceq.client.plans import operate
 
-    waiting, found = import_module("onceq.audit.waiting"), {}
+    waiting, found = import_module("onceq.audit.measure"), {}
     for place in places:
         with asking(place) as qm:
             if qm.id not in found:  # it may be named twice, in two ways

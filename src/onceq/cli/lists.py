@@ -410,12 +410,12 @@ def list_readers(
     json: Json = False,
 ) -> None:
     """List the streams that have read queues and removed what they had written."""
-    from onceq.client.plans import cursors
+    from onceq.client.plans import receive
 
     with asking(qm) as connection:
         found: list[ReaderView] = []
         for queue in queues or [""]:
-            read = connection._run(cursors.readers(connection._state, queue))
+            read = connection._run(receive.readers(connection._state, queue))
             found += sorted(read, key=lambda one: -one.since)  # the latest comes first
     LISTS["spark readers"].show(found, json)
 

@@ -322,7 +322,7 @@ def send(
     others. Input that pauses is sent as far as it is there. Ctrl-C waits for
     the commit under way, then says what was committed. A delay counts from when each is sent.
     """
-    from onceq.client.plans.tracking import wishes
+    from onceq.client.plans.send import wishes
     from onceq.model.marks import trace_trailer
     from onceq.model.message import BODY_TYPE
 

@@ -252,7 +252,7 @@ def forget(
     Do so when the new stream has a new checkpoint AND writes to a new folder or table. With the old
     one its sink takes the first batches for those that it has written, and their messages are lost.
     """
-    from onceq.client.plans import cursors
+    from onceq.client.plans import receive
 
     with manager(qm) as connection:
         known = [_known(connection, queue, subscription) for queue in queues]
@@ -266,14 +266,14 @@ def forget(
             if not yes:
                 out.note("a stream that begins anew must write to a new folder or table.")
             agreed(f"forget {said}?", yes=yes)
-            connection._run(cursors.forget(connection._state, one.queue, one.reader))
+            connection._run(receive.forget(connection._state, one.queue, one.reader))
             out.line(f"forgotten: {said}")
 
 
 def _readers(connection: QueueManager, queue: str) -> list[ReaderView]:
-    from onceq.client.plans import cursors
+    from onceq.client.plans import receive
 
-    found = connection._run(cursors.readers(connection._state, queue))
+    found = connection._run(receive.readers(connection._state, queue))
     return sorted(found, key=lambda one: -one.since)  # who has read last comes first
 
 

@@ -73,5 +73,5 @@ def interrupted() -> Exit:
 
 def said(error: Exception) -> OnceqError:
     """What Spark passes on of an error of ours, without the words around it; else Spark's own."""
-    made: OnceqError = import_module("onceq.spark.error_codes").original(error)
+    made: OnceqError = import_module("onceq.spark.argument_checks").original(error)
     return made

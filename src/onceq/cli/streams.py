@@ -27,7 +27,7 @@ from onceq.errors import QueueNotFound
 from onceq.model.identity import MessageId
 
 if TYPE_CHECKING:
-    from onceq.client.plans.tracking import Ending
+    from onceq.client.plans.send import Ending
     from onceq.model.views.managers import ClockAccepted
     from onceq.model.views.queues import StreamReset, StreamView
 

@@ -23,8 +23,7 @@ from typing import ParamSpec, TypeVar, cast
 from onceq.client.address import Address
 from onceq.client.connecting import UNGREETED, check_timeout, judge_ungreeted, kept_s
 from onceq.client.credentials import Credentials, Hello, check_protocol
-from onceq.client.link import Greeting, Request, overdue
-from onceq.client.owners import drop_descriptor, of_parent, own
+from onceq.client.link import Greeting, Request, drop_descriptor, of_parent, overdue, own
 from onceq.errors import (
     AnswerOverdue,
     LinkLost,
@@ -36,7 +35,7 @@ from onceq.errors import (
 )
 from onceq.model import requests
 from onceq.model.run import Buffer
-from onceq.sockets import silence
+from onceq.sockets import both_ends
 from onceq.wire.app import frames
 from onceq.wire.app.codec import decode, written
 from onceq.wire.app.frames import Code, failure
@@ -313,7 +312,7 @@ class AsyncLink(asyncio.Protocol):
         if request.ticket is None:
             if not self._writable.is_set():
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(silence.SILENT_S):
+                    async with asyncio.timeout(both_ends.SILENT_S):
                         await self._writable.wait()
                 if not self._writable.is_set():
                     self._lose(f"the queue manager at {self._address} takes nothing any more")
@@ -362,7 +361,7 @@ class AsyncLink(asyncio.Protocol):
             self._heard_s = now
         due = request.due(now)
         self._waiting[number] = (place, request, due)
-        look = now + silence.SILENT_S / 2 if due is None else due
+        look = now + both_ends.SILENT_S / 2 if due is None else due
         if self._watch is None or self._watch.when() > look:
             self._look_at(look)
         return pieces
@@ -386,7 +385,7 @@ class AsyncLink(asyncio.Protocol):
                 if request.late is None:
                     self._lose(overdue(self._address))
                     return
-        pause_s = silence.SILENT_S / 2
+        pause_s = both_ends.SILENT_S / 2
         if now >= self._heard_s + 2 * pause_s:
             self._lose(f"the queue manager at {self._address} gave no answer in time")
             return
@@ -425,7 +424,7 @@ class AsyncLink(asyncio.Protocol):
         plain = self._plain = own.get_extra_info("socket")
         self._poll.register(plain.fileno(), select.POLLIN)
         if not self._address.path:
-            silence.watch(plain)
+            both_ends.watch(plain)
         try:
             self._hello = self._greets(own)
         except OnceqError as error:

@@ -1,6 +1,8 @@
 """What an operator should look at, in sentences: ``onceq qm status`` and the overview of the
 console say the same, because both take it from here (finding U5).
 
+It also has the few words that tables of queues say in their column of notes.
+
 Lists are looked at a page at a time: an overview names some of those that are held up, and how many
 others there are.
 """

@@ -16,7 +16,7 @@ from onceq.client.address import Address
 from onceq.client.credentials import Credentials, check_protocol
 from onceq.client.link import Greeting
 from onceq.errors import InvalidParameter, MalformedPacket, ManagerAway, OnceqError, WrongAddress
-from onceq.sockets.silence import watch
+from onceq.sockets.both_ends import watch
 from onceq.wire.app import frames
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from onceq.model.addresses import is_loopback
 from onceq.model.record import Record
 from onceq.model.run import Buffer
 from onceq.permission import account_name
-from onceq.sockets.binding import bound_to, listener
+from onceq.sockets.both_ends import bound_to, listener
 from onceq.tls.identity import guid_of
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code, failure
@@ -131,7 +131,7 @@ class Credentials:
         Args:
             peer: IP address of the other side; "" at a Unix socket.
             certificate: What it has proven itself with, as ``getpeercert()`` returns it.
-            bound: What the connection is (``sockets/binding.py``).
+            bound: What the connection is (``sockets/both_ends.py``).
 
         Raises:
             ConfigurationError: There is a token, and others could read what is said with it; or

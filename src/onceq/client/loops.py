@@ -1,5 +1,7 @@
 """Working off a queue, message by message, without losing any: loops for threads and for tasks.
 
+It also keeps the database connection of each worker.
+
 Each message is received in a transaction of its own. It is committed when the loop asks for the
 next message, or the handler has returned, and before anything else is handed out; all that ends
 the loop before that (an exception, ``break``, the death of the process or of the queue manager)
@@ -56,9 +58,6 @@ from onceq.partners.procedures import Calls, call
 # ---- loop database -------------------------------------------------------------------------------
 #
 # The database connection of one worker of a loop.
-#
-# What the database refuses counts against no message: it is away, which is waited for, or it can
-# take part in nothing, which ends the loop.
 
 
 AWAY_KINDS: Final = frozenset(("OperationalError", "InterfaceError"))

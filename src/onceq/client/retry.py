@@ -1,5 +1,7 @@
 """Transactions that are done again, as whole ones, when that is safe.
 
+It also has request and reply: a message, and the one that answers it.
+
 Safe means that nothing of it has happened: what ended it says so (``Retryable``), or its work has
 raised, so that it was aborted. Of a commit whose answer was lost nobody knows; the queue manager is
 asked for its outcome first, and if it cannot tell, ``InDoubt`` is what the caller gets: such a
@@ -7,7 +9,8 @@ transaction is never done again.
 
 Written once for threads and for tasks, as generators of calls (``partners/procedures.py``).
 
-Upholds: I3a (a commit in doubt is not repeated blindly), I4.
+Upholds: I3a (a commit in doubt is not repeated blindly), I4, I13 as far as a requester can see it
+(see `plans/tracking.py`).
 """
 
 from __future__ import annotations
@@ -18,14 +21,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar, Unpack
 
-from onceq.client.binding import get_ambient, set_ambient
-from onceq.client.enlisting import AnyTransaction, leave
+from onceq.client.enlisting import AnyTransaction, get_ambient, leave, set_ambient
 from onceq.client.handlers import check_done
-from onceq.client.plans.plan import Plan, ask, do, look, within
 from onceq.client.plans.receive import peek
-from onceq.client.plans.selection import wait_ms
-from onceq.client.plans.send import send
-from onceq.client.plans.tracking import QUEUE, endings, found_by, remove_older, tracking_queue
+from onceq.client.plans.selection import Plan, ask, do, look, wait_ms, within
+from onceq.client.plans.send import QUEUE, endings, found_by, remove_older, send, tracking_queue
 from onceq.client.plans.unit_of_work import outcome
 from onceq.client.properties import NOTHING, Body, Nothing, SendProperties, answering, json_body
 from onceq.client.session import Session
@@ -234,19 +234,6 @@ def _once(
 # ---- requesting ----------------------------------------------------------------------------------
 #
 # Request and reply: a message, and the one that answers it.
-#
-# A request names the queue for its reply (PROPID_M_RESP_QUEUE); the reply has the identifier of
-# the request as its correlation identifier, as MSMQ's applications do it, so either side may be
-# another program. Replies come to one queue of the requesting manager that all its applications
-# share, or to one that is named. Each requester looks for its own: identifiers of messages are
-# never given twice, so a reply that comes too late is found by nobody and confuses no later
-# request. Nothing has to be cleaned up when a requester dies; what is old is removed when the
-# next one comes.
-#
-# A reply is taken by looking at it and removing it then: if the connection breaks between the two
-# it is still there, and the one that waits has it.
-#
-# Upholds: I13 as far as a requester can see it (see `plans/tracking.py`).
 
 
 REPLIES: Final = "private$\\onceq.replies"

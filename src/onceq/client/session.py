@@ -18,8 +18,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from onceq.client.link import Greeting
-from onceq.client.owners import of_parent
+from onceq.client.link import Greeting, of_parent
 from onceq.errors import InvalidParameter, ServiceNotAvailable
 from onceq.model.identity import GUID_BYTES, TransactionId
 

@@ -19,8 +19,7 @@ from collections.abc import Collection, Iterable, Sequence
 from onceq.client.address import Address
 from onceq.client.connecting import READ_BYTES_MIN, Socket, connected, greet
 from onceq.client.credentials import Credentials
-from onceq.client.link import PartlyWritten, Request, overdue
-from onceq.client.owners import drop_descriptor, of_parent, own
+from onceq.client.link import PartlyWritten, Request, drop_descriptor, of_parent, overdue, own
 from onceq.client.stopping import acquire, wait_readable
 from onceq.errors import (
     AnswerOverdue,
@@ -32,7 +31,7 @@ from onceq.errors import (
 )
 from onceq.model.requests import Receive
 from onceq.model.run import Buffer
-from onceq.sockets import silence
+from onceq.sockets import both_ends
 from onceq.wire.app import frames
 from onceq.wire.app.codec import decode, written
 from onceq.wire.app.frames import Code, failure
@@ -111,7 +110,7 @@ class SocketLink:
             self._socket.settimeout(None)
             # By the kernel: a timeout of Python's would let ``look`` wait as well. (What is read is
             # waited for in ``_received``.)
-            seconds = silence.SILENT_S if answer_timeout is None else answer_timeout
+            seconds = both_ends.SILENT_S if answer_timeout is None else answer_timeout
             span = struct.pack("@ll", *divmod(round(seconds * 1_000_000), 1_000_000))
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, span)
         except BaseException:
@@ -382,14 +381,14 @@ class SocketLink:
             return self._socket.recv(size, socket.MSG_DONTWAIT)
         now = time.monotonic()
         lost = now + (self._answer_timeout or math.inf)
-        ask = now + silence.SILENT_S / 2
+        ask = now + both_ends.SILENT_S / 2
         while True:
             left = min(lost, ask, math.inf if until is None else until) - time.monotonic()
             if left <= 0 and ask > time.monotonic():
                 raise BlockingIOError
             if left <= 0:
                 self._ask_for_life()
-                lost, ask = min(lost, ask + silence.SILENT_S / 2), math.inf
+                lost, ask = min(lost, ask + both_ends.SILENT_S / 2), math.inf
             elif wait_readable(self._socket.fileno(), None if left == math.inf else left):
                 # What has come over TLS may be TLS's own.
                 with contextlib.suppress(BlockingIOError):

@@ -1,5 +1,7 @@
 """Stopping in order when the system asks for it: SIGTERM and Ctrl-C as an event.
 
+It also has waits that a signal ends for certain.
+
 A signal handler may run at any line of what its thread does, also of an event that is waited for.
 So what it does here takes no lock: it sets a mark and writes into a pipe, and a thread of its own
 tells the log (finding K5).
@@ -31,11 +33,6 @@ if TYPE_CHECKING:
 # ---- pause ---------------------------------------------------------------------------------------
 #
 # Waits that a signal ends for certain.
-#
-# A signal that arrives in the moment before `time.sleep`, or any other blocking call, begins is
-# only noted by the interpreter; its handler runs when the call is over, after a minute or never.
-# So the main thread waits for a descriptor besides, which the interpreter writes to when a signal
-# comes, whenever that is. Other threads run no handlers and wait as they like.
 
 
 SLICE_S = 0.5

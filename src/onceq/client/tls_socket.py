@@ -1,5 +1,7 @@
 """A connection in TLS that reads and writes as a plain socket does, in two threads at once.
 
+It also has plain sockets of greenlets, below which nothing blocks.
+
 One thread may be stuck in writing while another one reads, as ``SocketLink`` needs it: TLS is
 worked off in memory under a lock that nobody holds while he waits for the network. A look whether
 there is something to read takes nothing out of the connection.
@@ -18,8 +20,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
-from onceq.client.link import PartlyWritten
-from onceq.client.owners import drop_descriptor
+from onceq.client.link import PartlyWritten, drop_descriptor
 from onceq.model.run import Buffer
 
 # ---- tls socket ----------------------------------------------------------------------------------
@@ -209,10 +210,6 @@ class TlsSocket:
 # ---- green socket --------------------------------------------------------------------------------
 #
 # A connection whose socket is one of greenlets, such as `gevent.monkey.patch_all` makes all.
-#
-# Below such a socket nothing blocks, and so its `recv` waits although it is told not to, and
-# the kernel's time-out of a write is none (finding K11). Here both are as on any other socket: a
-# call that waits lets other greenlets run, in `select.poll`, which is theirs, too.
 
 
 class GreenSocket:

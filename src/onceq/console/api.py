@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from onceq.console.desk import Desk, status_of, told_of
-from onceq.console.form_values import FormValues
+from onceq.console.guard import FormValues
 from onceq.console.managers import Watched
 from onceq.console.table import METRICS, OPERATIONS, Operation, Parameter, Text
 from onceq.errors import InvalidParameter, OnceqError

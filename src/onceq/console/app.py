@@ -3,6 +3,8 @@
 Live numbers are the changing part of a page, sent as server-sent events: the same HTML that the
 page has. Metrics are what a queue manager shows at its own listener, read by the console's
 connection, with the console's rights.
+
+Upholds: I24.
 """
 
 from __future__ import annotations
@@ -241,13 +243,6 @@ def _missing() -> Response | None:
 # ---- serving -------------------------------------------------------------------------------------
 #
 # Serving the console: a listening socket of this computer, uvicorn, and an orderly end.
-#
-# A request comes whole and in time, or its connection ends. uvicorn waits for the rest of a
-# request for as long as the connection is open. So each connection has a time for its request,
-# and few may have a request that is not whole: the oldest makes room for the next. Connections
-# that are being answered, or wait for their next request, are not among these.
-#
-# Upholds: I24.
 
 
 HOST = "127.0.0.1"

@@ -19,8 +19,7 @@ from typing import Any, Final
 from starlette.requests import Request
 
 from onceq.client.tasks.manager import AsyncQueueManager
-from onceq.console.form_values import FormValues
-from onceq.console.guard import Keys, Session
+from onceq.console.guard import FormValues, Keys, Session
 from onceq.console.managers import Managers, Sample, Watched
 from onceq.console.reading import Read, Told, numbers
 from onceq.errors import (

@@ -12,8 +12,14 @@ from collections.abc import Sequence
 
 from onceq.client.tasks.letters import discard, give_back
 from onceq.client.tasks.manager import AsyncQueueManager
-from onceq.console.form_values import FormValues
-from onceq.console.guard import JOB_WAIT_S, LETTERS_MAX, PAGE_MESSAGES, ROWS_LIMIT, ROWS_MAX
+from onceq.console.guard import (
+    JOB_WAIT_S,
+    LETTERS_MAX,
+    PAGE_MESSAGES,
+    ROWS_LIMIT,
+    ROWS_MAX,
+    FormValues,
+)
 from onceq.console.reading import Told, id_of, may
 from onceq.errors import ReceiveTimeout
 from onceq.model.identity import guid_bytes

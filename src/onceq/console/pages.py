@@ -19,11 +19,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from onceq.console import letters, reading, steering
+from onceq.console import letters, reading
 from onceq.console.api import overview
 from onceq.console.desk import Desk, session_of, status_of, tell
-from onceq.console.form_values import FormValues
-from onceq.console.guard import FIRST_S_MAX, SESSION_S
+from onceq.console.guard import FIRST_S_MAX, SESSION_S, FormValues
 from onceq.console.managers import Watched
 from onceq.console.reading import Read, Told
 from onceq.console.sign_in import BEGIN, SignIn
@@ -74,13 +73,13 @@ class Pages:
         screens: tuple[tuple[str, Read, str], ...] = (
             ("queues", reading.queues, "queues.html"),
             ("queue", reading.queue, "queue.html"),
-            ("queue/send", steering.preview_send, "send.html"),
+            ("queue/send", reading.preview_send, "send.html"),
             ("dead", letters.dead, "dead.html"),
             ("dead/return", letters.preview_return, "dead_return.html"),
             ("dead/send-as-new", letters.preview_new, "dead_new.html"),
             ("dead/purge", letters.preview_purge, "dead_purge.html"),
-            ("transactions", steering.transactions, "transactions.html"),
-            ("transactions/decide", steering.preview_decision, "decide.html"),
+            ("transactions", reading.transactions, "transactions.html"),
+            ("transactions/decide", reading.preview_decision, "decide.html"),
             ("outgoing", reading.outgoing, "outgoing.html"),
             ("streams", reading.streams, "streams.html"),
             ("peers", reading.peers, "peers.html"),
@@ -95,18 +94,18 @@ class Pages:
             handler = self._screen(read, template, "queues" if screen == "queue" else screen)
             made.append(Route(f"/m/{{manager}}/{path}", handler, methods=["GET"]))
         forms: tuple[tuple[str, Read, Callable[[Told], str]], ...] = (
-            ("queue/pause", steering.pause_queue, _why),
-            ("queue/resume", steering.resume_queue, _why),
-            ("queue/release", steering.release_queue, _released),
-            ("queue/send", steering.send, _sent),
-            ("outgoing/pause", steering.pause_outgoing, _why),
-            ("outgoing/resume", steering.resume_outgoing, _why),
+            ("queue/pause", reading.pause_queue, _why),
+            ("queue/resume", reading.resume_queue, _why),
+            ("queue/release", reading.release_queue, _released),
+            ("queue/send", reading.send, _sent),
+            ("outgoing/pause", reading.pause_outgoing, _why),
+            ("outgoing/resume", reading.resume_outgoing, _why),
             ("dead/return", letters.return_home, _returned),
             ("dead/send-as-new", letters.send_as_new, _sent_as_new),
             ("dead/purge", letters.purge, _purged),
             ("jobs/cancel", letters.cancel_job, _cancelled),
-            ("transactions/decide", steering.decide, _decided),
-            ("transactions/forget", steering.forget, _forgotten),
+            ("transactions/decide", reading.decide, _decided),
+            ("transactions/forget", reading.forget, _forgotten),
         )
         for path, act, words in forms:
             handler = self._form(act, path.partition("/")[0], words)

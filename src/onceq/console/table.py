@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from onceq.console import letters, reading, steering
+from onceq.console import letters, reading
 from onceq.console.guard import (
     FIELD_CHARS_MAX,
     HEX_BYTES_MAX,
@@ -174,20 +174,20 @@ OPERATIONS: Final = (
          _p("older_than", "string", "An age such as `30s`, `5m`, `2h` or `1d`.")),
     ),
     Operation(
-        "/queue/pause", steering.pause_queue,
+        "/queue/pause", reading.pause_queue,
         "Let nobody receive the next message of a queue.", "operate", (QUEUE,), changes=True,
     ),
     Operation(
-        "/queue/resume", steering.resume_queue,
+        "/queue/resume", reading.resume_queue,
         "Let messages of a queue be received again.", "operate", (QUEUE,), changes=True,
     ),
     Operation(
-        "/queue/release", steering.release_queue,
+        "/queue/release", reading.release_queue,
         "End the holds of those who have opened a queue so that nobody else receives from it. They "
         "may open it again.", "operate", (QUEUE,), changes=True,
     ),
     Operation(
-        "/queue/send", steering.send,
+        "/queue/send", reading.send,
         "Send one message to a queue of the queue manager, to try what receives from it.", "send",
         SEND, changes=True,
     ),
@@ -227,18 +227,18 @@ OPERATIONS: Final = (
         changes=True,
     ),
     Operation(
-        "/transactions", steering.transactions,
+        "/transactions", reading.transactions,
         "Transactions that are open, branches with what can be done, and decisions.", "monitor",
     ),
     Operation(
-        "/transactions/decide", steering.decide,
+        "/transactions/decide", reading.decide,
         "Decide a prepared branch by hand. Nobody asks its coordinator: if that decides otherwise, "
         "the partners differ permanently.", "operate",
         (BRANCH, _p("outcome", "string", "`commit` or `abort`.", needed=True), DRY_RUN),
         changes=True,
     ),
     Operation(
-        "/transactions/forget", steering.forget,
+        "/transactions/forget", reading.forget,
         "Drop the memory of a branch that was decided by hand.", "operate", (BRANCH,),
         changes=True,
     ),
@@ -247,12 +247,12 @@ OPERATIONS: Final = (
         "first, and why each moves or not.", "monitor", PAGED,
     ),
     Operation(
-        "/outgoing/pause", steering.pause_outgoing,
+        "/outgoing/pause", reading.pause_outgoing,
         "Transmit nothing more to a destination; messages gather, and may expire.", "operate",
         (DESTINATION,), changes=True,
     ),
     Operation(
-        "/outgoing/resume", steering.resume_outgoing, "Transmit again to a destination.",
+        "/outgoing/resume", reading.resume_outgoing, "Transmit again to a destination.",
         "operate", (DESTINATION,), changes=True,
     ),
     Operation("/streams", reading.streams, "Incoming message streams.", "monitor"),
@@ -289,10 +289,6 @@ BY_PATH: Final[Mapping[str, Operation]] = {one.path: one for one in OPERATIONS}
 # ---- show ----------------------------------------------------------------------------------------
 #
 # How values look on a page: templates with everything escaped, sizes, times, bodies, pictures.
-#
-# Columns of tables are those of the views in their rows. Pictures of numbers over time are SVG
-# inside a page, with no script and no colour of their own; all that show the same kind of number
-# share one scale.
 
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")

@@ -1,6 +1,8 @@
 """Operations on a data directory without a connection to its queue manager: make, run, back up,
 restore, check.
 
+It also rotates the authority of TLS, so that no member is cut off.
+
 The service and the store are imported where they are used: most commands and applications need
 nothing of them, and would take twice as long to start.
 """
@@ -14,7 +16,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from onceq.client.address import is_data_directory
-from onceq.client.results import BackupReport, Progress, RestoreReport
+from onceq.client.properties import BackupReport, Progress, RestoreReport
 from onceq.embedded import trusting
 from onceq.embedded.link import Made, ShownIdentity
 from onceq.errors import ConfigurationError, StoreExists
@@ -214,11 +216,6 @@ def check(path: str) -> CheckReport:
 # ---- rotating ------------------------------------------------------------------------------------
 #
 # `onceq tls rotate`: another authority takes the place of one, and no member is cut off.
-#
-# There are three steps, each of which waits for all members. First the next authority is made,
-# and members are asked to trust both. Once all do, it signs all new certificates. Once all
-# members have one, the old authority is not trusted any more. The next call completes an
-# interrupted step.
 
 
 _STEPS: Final = {

@@ -1,4 +1,7 @@
-"""The way to a queue manager in the same process: no bytes, no sockets, the same requests."""
+"""The way to a queue manager in the same process: no bytes, no sockets, the same requests.
+
+It also has the results of operations on a data directory.
+"""
 
 from __future__ import annotations
 

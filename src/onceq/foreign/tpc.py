@@ -1,5 +1,8 @@
 r"""PEP 249's two-phase calls on a queue manager (XTX-9).
 
+It also has the effect once without two phases: the place in the stream is kept in the application's
+own tables (``once``).
+
     connection = onceq.foreign.tpc.Connection(qm)
     connection.tpc_begin(connection.xid(7, "transfer 17", "queues"))
     connection.work.send(r"private$\orders", "17")
@@ -107,22 +110,6 @@ class Connection:
 # ---- once ----------------------------------------------------------------------------------------
 #
 # Effect once without two-phase commit: the place in the stream is kept in one's own tables.
-#
-# For databases that cannot take part with others. The application commits its own transaction
-# first, with a note of the last message that it has worked in; then the message is removed from
-# its queue. If it crashes between the two, the message comes again, and the note says that its
-# work is done:
-#
-#     done = Done(connection, "orders")
-#     with qm.transaction() as tx:
-#         message = tx.receive(r"private$\orders")
-#         if done.first(message):
-#             connection.execute("UPDATE ...")
-#         connection.commit()
-#
-# Messages of one sender to one queue come in order, so one row for each sender is enough: stream
-# and number of the last one. Messages that were sent to a queue of the same manager have no
-# stream; their identifiers rise, and take its place.
 
 
 TABLE = "onceq_done"

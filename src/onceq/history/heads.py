@@ -1,9 +1,13 @@
 """The fixed fields of many packets at once, as numpy columns, and the CRC-32 of each body.
 
+It also reads records some of whose packets may be damaged: of those only the size is known.
+
 Packets of one batch have the same names and so the same offsets. One of them is parsed with care;
 every packet with the same bytes up to its TransactionHeader is read by the same offsets. Packets
 that come one by one are cut to their headers (``Cut``) and read together later: numpy is worth its
 cost for many only.
+
+Upholds: I23.
 """
 
 from __future__ import annotations
@@ -221,10 +225,6 @@ def _column(rows: Array, offset: int, kind: str) -> Array:
 # ---- unread --------------------------------------------------------------------------------------
 #
 # Packets that a record brings, some of which may be damaged.
-#
-# Of a damaged one only the size is known; the others have all their rows.
-#
-# Upholds: I23.
 
 
 Read = Callable[[int, int], Buffer]

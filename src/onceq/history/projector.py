@@ -1,5 +1,7 @@
 """Turn the records of a log into the rows of a history.
 
+It also names the end of each message that leaves a queue: the event, its class, its reader.
+
 A second ``State`` follows the log. Each record is read before it is applied, so that its meaning is
 known (which queue has a number, where a dead letter will be), and is then applied as at a recovery.
 Nothing here was ever only in memory, so the rows are true after any crash, and the same log gives

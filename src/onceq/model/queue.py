@@ -30,7 +30,7 @@ from onceq.model.wording import Source
 
 QUOTA_UNLIMITED_KB = 0xFFFF_FFFF
 TRACKING_QUEUE = "onceq.tracking"
-"""The private queue for what becomes of tracked messages (``client/plans/tracking.py``)."""
+"""The private queue for what becomes of tracked messages (``client/plans/send.py``)."""
 UI4_MAX = 0xFFFF_FFFF
 PRIVACY_BODY = 2
 PRIVACY_OPTIONAL = 1

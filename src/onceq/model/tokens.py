@@ -90,7 +90,7 @@ class TokenExchange(Record, frozen=True):
 
     Attributes:
         theirs, ours: What the holder and the queue manager have drawn: NONCE_BYTES each.
-        bound: See ``sockets/binding.py``.
+        bound: See ``sockets/both_ends.py``.
     """
 
     theirs: bytes

@@ -1,5 +1,7 @@
 """Spans for operations, and the way between them and the ``traceparent`` of messages.
 
+The names of the semantic conventions, which may still change, stand here alone.
+
 A send has a span of the kind PRODUCER, and its context goes with the message. A receive has one of
 the kind CLIENT, a handler one of the kind CONSUMER; both have links to the contexts that their
 messages bring. A receive that finds nothing has none: a loop that waits would make two a second.
@@ -38,9 +40,6 @@ from onceq.version import __version__
 # ---- names ---------------------------------------------------------------------------------------
 #
 # Names of the semantic conventions for messaging, which OpenTelemetry may still change.
-#
-# They have the status "Development": whoever follows a change of theirs changes this module
-# alone. Those under `onceq.` are ours.
 
 
 SYSTEM: Final = "messaging.system"

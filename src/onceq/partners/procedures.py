@@ -1,5 +1,7 @@
 """The procedures by which partners and a queue manager get one outcome. Pure: generators of steps.
 
+They are carried out from a thread (``drive``) or from a task (``drive_in_task``).
+
 *Two phases* (``committing``). All partners prepare, in the order in which they were enlisted. Then
 the home manager commits: its commit record *is* the decision (it needs no record beside the one
 that it writes anyway). Then all partners commit. If anything fails before the decision, all roll
@@ -263,14 +265,6 @@ def undoing(count: int, votes: Sequence[Vote] = (), *, but: int = -1) -> Generat
 # ---- driving -------------------------------------------------------------------------------------
 #
 # Work that is written as a generator of calls, carried out from a thread or from a task.
-#
-# The work yields a call that is to be made, and is sent its result, or gets thrown in what was
-# raised. So it is written once for both: what a call returns is the result in a thread, and in a
-# task it may be something to await.
-#
-# `enlist = in_threads(enlisting.enlist)` in a class for threads is a method with the docstring,
-# the parameters and the result of that work; `in_tasks(enlisting.enlist)` in one for tasks is
-# the same, awaited.
 
 
 P = ParamSpec("P")

@@ -1,5 +1,7 @@
 """Admission: connections are counted by kind, by address, and by whether they have spoken.
 
+It also counts the open files of this process: their limit, and how it is shared out.
+
 A connection that has not identified itself costs a stranger nothing, so few of those are allowed.
 Above their number the oldest one goes, of the address that has most of them: a client that opens
 thousands displaces itself. An identified connection counts as known or as a stranger. Strangers get
@@ -35,13 +37,6 @@ from onceq.model.limits import (
 # ---- descriptors ---------------------------------------------------------------------------------
 #
 # Limits of open files and connections of this process, and how they are shared out.
-#
-# The limit is the system's (`ulimit -n`). A daemon raises its own as far as it may. A queue
-# manager inside an application leaves it unchanged and takes a small share. The numbers of
-# descriptors show the usage: the system gives the lowest free number, so a high one means that
-# everything below it is in use, by this manager or others.
-#
-# Upholds: I24 (what strangers open is bounded; the store and the local socket keep theirs).
 
 
 UNLIMITED = 1 << 20

@@ -1,5 +1,8 @@
 """Memory for the messages that applications are handed, over all connections together.
 
+It reads the messages that are handed out, picks parts of what a peek has found, and verifies bytes
+before a decision depends on them.
+
 A receive or a peek may be answered with 32 MiB, and the application may never read that. So room is
 reserved before the answer is built. Reservations of this pump, and answers that were built and are
 not read yet, stay below one limit; a request that finds no room waits for its turn. One application
@@ -11,7 +14,7 @@ A request that waits for a message holds nothing. When a message comes, a peek h
 again (it can be put off: nothing was taken). What a receive takes out is handed out in any case,
 each message once, and counted.
 
-Upholds: I24.
+Upholds: I24, I23.
 """
 
 from __future__ import annotations
@@ -296,11 +299,6 @@ class Answers:
 # ---- picking -------------------------------------------------------------------------------------
 #
 # A part of what a peek has found: for searches, and for surveys of a queue (RCV-10).
-#
-# The messages are read here, next to the store, so that the application gets one of them, or a
-# short record of each, and not every body that was read.
-#
-# Upholds: I24 (one page of a queue at a time).
 
 
 def wants_bytes(pick: Pick) -> bool:
@@ -390,18 +388,6 @@ def delivered(handed: Handed, fetch: Callable[[Sequence[Piece]], Buffer]) -> Bat
 # ---- verifying -----------------------------------------------------------------------------------
 #
 # Read messages before they are handed out, so that damage is found in time.
-#
-# Recent writes are in memory. Anything older is read from the disk when a decision wants to hand
-# it out or transmit it, after its records were appended and before they are synced. If the bytes
-# are not what was written, the core sets the messages in them aside
-# (`core/management/damage.py`) in the same sync. The others are handed out; a request that got
-# damaged messages only is repeated internally. A transmission is given up with its session: the
-# next one begins behind what has ended.
-#
-# A receive outside a transaction removes what it hands out; so its messages are read before the
-# core decides about it.
-#
-# Upholds: I23.
 
 
 AHEAD_BYTES_MAX = 32 << 20

@@ -1,5 +1,8 @@
 """An application on one connection: frames in, inputs to the core, answers out as frames.
 
+All requests come in by one door, which checks them and adds what only the service knows; the key
+that marks the attempts of applications is here too.
+
 An ``ApiConnection`` knows bytes and frames, not sockets. If an application asks faster than it is
 answered, or does not read its answers, its requests are not read any further (back-pressure). Its
 receives stop waiting then and begin again when it reads: requests and answers are bounded. Space
@@ -8,7 +11,8 @@ more requests are read, so that others come in between. A lost connection aborts
 transactions. A malformed frame ends the connection: complete frames before it count, and nothing of
 the malformed one has happened.
 
-Upholds: I17 (a lost client's transactions abort), I24 (bounded memory).
+Upholds: I17 (a lost client's transactions abort), I24 (bounded memory), I28 (nobody begins a branch
+in the attempt of another one).
 """
 
 from __future__ import annotations
@@ -76,12 +80,6 @@ from onceq.wire.app.frames import ANSWER, FAILED, Code
 # ---- requests ------------------------------------------------------------------------------------
 #
 # The one door for requests of applications: of daemons and of embedded managers.
-#
-# A request is checked here, so that the rules of the core meet only values that they can handle.
-# It also gets what only the service knows: its owner, the time, and random bytes. A fault in a
-# request is that request's own: it is answered with its error, and nothing else happens.
-#
-# Upholds: I24 (no value from outside makes the core fail).
 
 
 Inner = JobBatch | JobFailed | NextJob
@@ -198,7 +196,7 @@ class ApiConnection:
             actor: Who it is; None: this process itself.
             address: Where it is; "": its actor says it.
             private: Whether nobody on the way can read the traffic: it may send a token.
-            bound: Identifies the connection, for the proof of a token (``sockets/binding.py``).
+            bound: Identifies the connection, for the proof of a token (``sockets/both_ends.py``).
             process: The one that has connected, on this computer; 0 if it is unknown.
         """
         self._local = local
@@ -528,13 +526,6 @@ class ApiConnection:
 # ---- attempt key ---------------------------------------------------------------------------------
 #
 # The key with which a queue manager marks the attempts of its applications (finding S9).
-#
-# It is in a file beside the store, for the account of the queue manager alone, so that an attempt
-# goes on when the queue manager is started again: a Spark task whose queue manager was killed
-# begins its branch again. No backup has the file, and a restore moves it aside with the store
-# that it replaces. A lost or damaged key is replaced, and earlier attempts end.
-#
-# Upholds: I28 (nobody begins a branch in the attempt of another one).
 
 
 def kept_entropy(

@@ -1,4 +1,8 @@
-"""The one reader of clocks."""
+"""The one reader of clocks.
+
+It also keeps when housekeeping is due: one time and one length of the log for all its parts, which
+a pump compares with now.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +38,6 @@ class SystemClock:
 # ---- due -----------------------------------------------------------------------------------------
 #
 # When housekeeping is due: one time, and one length of the log, for all its parts.
-#
-# A pump compares these with now and calls no part; so rare work costs a message nothing.
-#
-# Invariant: nothing is due earlier than stated here. All parts are asked after each check
-# (`soonest`). A part that becomes due earlier between two checks says so at once (`by`).
-# Earlier than needed does no harm: each part knows by itself what it has to do.
 
 
 NEVER: Final = 1 << 62

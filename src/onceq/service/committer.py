@@ -1,17 +1,22 @@
 """Make decisions durable, all together, and only then carry them out.
 
+Beside it are the counters of the service, the history of this manager, and the hold that a backup
+has on the files of the log.
+
 Decisions come with records and actions. Records are appended, and synced if one of them is forced.
 Actions are performed in order after that sync, never before. A record that is held is synced when
 there is an action, of its own decision or of a later one; if there is none, after a moment. If the
 sync fails no action is performed, ever. Inputs go into the inbox, which the engine processes
 (``engine.py``).
 
-Upholds: I1, I9 (by the order of persisting and acting).
+Upholds: I1, I9 (by the order of persisting and acting), I24 (a lost backup keeps segments for a
+bounded time only).
 """
 
 from __future__ import annotations
 
 import importlib
+import logging
 import platform
 import sys
 from bisect import bisect_left
@@ -21,29 +26,40 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar, cast
 
-from onceq.core.decision import Answer, Decision, Handed, HistoryWanted, Measured, Observed
+from onceq.core.decision import Answer, Decision, Handed, HistoryWanted, Hold, Measured, Observed
 from onceq.core.inputs import Input, Spoiled
 from onceq.core.manager import Manager
-from onceq.errors import ConfigurationError, DamagedPiece, DamagedRecord
+from onceq.errors import (
+    BackupOver,
+    ConfigurationError,
+    DamagedPiece,
+    DamagedRecord,
+    InsufficientResources,
+    OnceqError,
+    StorageReserve,
+)
 from onceq.model.identity import Identity
-from onceq.model.requests import Receive
+from onceq.model.limits import BACKUP_HOLD_S
+from onceq.model.marks import SECOND_US, Now
+from onceq.model.requests import Grip, Receive
 from onceq.model.settings import Settings
+from onceq.model.views.managers import BackupHold
 from onceq.model.views.view import Durations
 from onceq.service.answers import Verifying, delivered
-from onceq.service.clock import NEVER, Clock, Due, ticks_ns
+from onceq.service.clock import NEVER, Clock, Due, at, ticks_ns
+from onceq.service.logs import event
 from onceq.service.pacing import Rates
 from onceq.store.contract import Recovered, Store
 from onceq.store.files import Files
 from onceq.store.log import LogStore
 from onceq.version import __version__
 
+# ---- committer -----------------------------------------------------------------------------------
+
+
 # ---- metrics -------------------------------------------------------------------------------------
 #
 # Counters of the service, which complete the metrics of the core.
-#
-# Durations are taken for each sync, not for each message. The committer updates them itself: a
-# few reads of a machine counter and two steps in arrays. The disk is read only when somebody asks
-# for metrics.
 
 
 NS: Final = 1_000_000_000
@@ -125,9 +141,6 @@ def _kinds(store: Store) -> dict[str, int]:
 # ---- history -------------------------------------------------------------------------------------
 #
 # The history of this manager, if its setting asks for one: found by name, fed by the engine.
-#
-# Its writer needs libraries that a plain install lacks (`onceq[history]`), so nothing of it is
-# imported before the setting is read.
 
 
 class History(Protocol):
@@ -371,3 +384,99 @@ class Committer:
         asked = handed.asked
         untold = asked.transaction if isinstance(asked, Receive) else 0
         self.submit(Spoiled(self.verifying.damaged(handed.pieces), owner, untold=untold))
+
+
+# ---- holding -------------------------------------------------------------------------------------
+#
+# A hold on the files of the log, for a backup that a client process copies.
+
+
+class Holding:
+    """At most one hold."""
+
+    def __init__(self, committer: Committer, reclaim: Callable[[], None]) -> None:
+        self._committer, self._reclaim = committer, reclaim
+        self._owner = 0
+        self._number = 0
+        self._until_us = 0
+        """When (monotonic us) it ends by itself; 0 if nothing is held."""
+        self._low = False
+        self._over = "it is not known to this queue manager, which may have been started since"
+        """Why the last one is over."""
+
+    def perform(self, action: Hold) -> None:
+        """Perform a request about the hold, and answer."""
+        try:
+            result: object = None
+            if action.grip == Grip.BEGIN.value:
+                result = self._begin(action)
+            else:
+                self._go_on(action)
+        except OnceqError as error:
+            if error.exit_code == 7:  # a disk that fails is everybody's matter
+                raise
+            result = error
+        self._committer.answer(action.owner, action.request, result)
+
+    def _begin(self, action: Hold) -> BackupHold:
+        if self._until_us:
+            raise InsufficientResources(
+                "a backup of this queue manager is being made; wait until it has ended"
+            )
+        if self._low:
+            raise StorageReserve(
+                "the disk is nearly full, and a backup would keep the log from being given back; "
+                "free some space first"
+            )
+        cut = self._committer.store.hold()
+        self._owner = action.owner
+        self._number += 1
+        self._hold_on()
+        event("backup begun", position=cut.position)
+        return BackupHold(self._number, cut, BACKUP_HOLD_S)
+
+    def _hold_on(self) -> None:
+        self._until_us = self._committer.clock.read().mono_us + int(BACKUP_HOLD_S * SECOND_US)
+        self._committer.due.by(self._until_us)
+
+    def _go_on(self, action: Hold) -> None:
+        mine = (action.owner, action.number) == (self._owner, self._number)
+        if not (self._until_us and mine):
+            raise BackupOver(f"the backup cannot be finished: {self._over}")
+        if action.grip == Grip.KEEP.value:
+            self._hold_on()
+        else:
+            self._let_go("it was ended")
+
+    def _let_go(self, why: str, level: int = logging.INFO) -> None:
+        self._until_us = 0
+        self._over = why
+        self._committer.store.release()
+        self._reclaim()
+        event("backup let go", level=level, reason=why)
+
+    # ---- how it ends otherwise ----------------------------------------------------------------
+
+    def gone(self, owner: int) -> None:
+        """End the hold of an application that is gone."""
+        if self._until_us and owner == self._owner:
+            # Not here: this may be called outside of a pump, where segments must not be given back.
+            self._until_us = 1  # with the next pump, which has the engine to itself
+            self._committer.due.by(self._until_us)
+            self._over = "its connection was lost"
+
+    def look(self, now: Now, *, low: bool) -> None:
+        """End a hold that lasts too long, or is on a disk that is nearly full."""
+        self._low = low
+        if not self._until_us:
+            return
+        if low:
+            self._let_go("the disk got nearly full meanwhile", logging.WARNING)
+        elif self._until_us <= now.mono_us:
+            lost = self._until_us == 1
+            why = self._over if lost else f"nothing was heard of it for {BACKUP_HOLD_S:.0f} s"
+            self._let_go(why, logging.WARNING)
+
+    def due(self) -> Due:
+        """Return when it ends by itself."""
+        return at(self._until_us or None)

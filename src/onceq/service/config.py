@@ -1,5 +1,8 @@
 """The configuration file of a queue manager: ``onceq.toml`` in its data directory.
 
+It also reads the mapping files, again when one has changed, and the addresses of HTTP with their
+TLS.
+
 Every key and value is checked before anything starts. An unknown key is refused with the nearest
 that exists, because a setting that silently does nothing costs days; and each error names the
 file, the line and what to write instead. ``docs/reference/configuration.md`` lists the keys.
@@ -466,11 +469,6 @@ def split_address(where: str, port: int | None) -> tuple[str, int]:
 # ---- mappings ------------------------------------------------------------------------------------
 #
 # Mapping files of a queue manager: read from a folder, and again when one of them has changed.
-#
-# The folder is `mapping` in the data directory, or the one that `http_mapping` names. Its
-# files end in `.xml` and are read in the order of their names, after the tables of
-# `onceq.toml`. A fault stops a start. Later it changes nothing: the earlier content stays in
-# force, whole, and the log names the file.
 
 
 FOLDER = "mapping"

@@ -1,5 +1,7 @@
 """A queue manager as a process of its own, on one event loop.
 
+It reports to the service manager of the system, and tunes the memory of its process.
+
 Everything that arrives in one turn of the loop is pumped together and shares one sync. Signals stop
 it in order. A failing disk stops it at once; everything that was answered stays true.
 """
@@ -45,11 +47,6 @@ from onceq.store.log import LogStore
 # ---- supervisor ----------------------------------------------------------------------------------
 #
 # Report to the service manager of the system (systemd): ready, alive, stopping.
-#
-# The loop itself reports that it is alive, and only if it has processed its work: a separate
-# thread would also report it of a loop that hangs. If no report comes within the time that the
-# unit names as `WatchdogSec`, the service manager ends the process and starts another one,
-# which goes on from what is durable.
 
 
 READY: Final = "READY=1"
@@ -447,15 +444,6 @@ def run(
 # ---- memory --------------------------------------------------------------------------------------
 #
 # Tune the memory of a daemon's process: large blocks, and the garbage collector.
-#
-# Messages of large transactions pass through buffers of some megabytes. glibc would take each
-# from the system and give it back at once, and the system fills every page with zeros before it
-# is used: that took a quarter of the processor time of large sends. So blocks stay with the
-# process, up to a bound. Python looks for cycles of garbage after some hundred new objects, and
-# at times among all objects. The objects of the start are never garbage, and a run of ten
-# thousand messages is no reason to look fourteen times.
-#
-# A process into which a queue manager is embedded is not ours to tune.
 
 
 _TRIM_THRESHOLD: Final = -1

@@ -1,6 +1,8 @@
 """The data directory of a queue manager, which one process at a time opens; and the directory of
 names from its configuration (DL-14).
 
+A restore is recorded by the restored manager itself before its store takes its place.
+
 A data directory is made without the core and its readers: only a process that runs a queue manager
 loads those.
 """
@@ -224,10 +226,6 @@ def directory_of(path: str, configuration: Configuration) -> FileDirectory | Non
 # ---- restoring -----------------------------------------------------------------------------------
 #
 # Restore a store: its manager records the restore before the store takes its place.
-#
-# The manager is started on the staged store without a network, gets the record of the restore,
-# and is stopped in order, with a checkpoint. So the record is made by the same code as any other,
-# and a restored store can never be started without it.
 
 
 class _Nowhere:

@@ -56,9 +56,16 @@ from onceq.model.run import Run
 from onceq.model.settings import Settings
 from onceq.service.answers import Answers
 from onceq.service.clock import NEVER, Clock, at, soonest, ticks_ns
-from onceq.service.committer import AnswerTo, Background, Committer, History, OpenStore, Takes
+from onceq.service.committer import (
+    AnswerTo,
+    Background,
+    Committer,
+    History,
+    Holding,
+    OpenStore,
+    Takes,
+)
 from onceq.service.config import MappingFolder
-from onceq.service.holding import Holding
 from onceq.service.naming import Naming
 from onceq.service.pacing import Kind, Portions
 from onceq.service.scrub import Scrubbing

@@ -1,5 +1,7 @@
 """HTTP for monitoring a queue manager: metrics and health.
 
+The health that it tells says whether the manager is live, whether it is ready, and why not.
+
 ``GET /metrics``, ``/metrics/queues``, ``/health/live`` and ``/health/ready``, and nothing else: one
 request on a connection, a small head, no body, and an end after some seconds. h11 parses the HTTP.
 Every client that passes the door can read the health. Metrics are for clients with the right
@@ -48,9 +50,6 @@ from onceq.service.wires import Host, Wire
 # ---- health --------------------------------------------------------------------------------------
 #
 # The health of a queue manager, as a load balancer, a supervisor or a person asks for it.
-#
-# A manager is *live* if its loop turns: any answer proves that. It is *ready* if it takes work;
-# if not, each reason is given. A condition that needs a person, and stops no work, is a note.
 
 
 STOPPING = "stopping: nothing new is taken"

@@ -1,5 +1,7 @@
 """Run jobs, one after another, while a queue manager runs.
 
+A batch of a job never divides what a sender sent in one transaction, if it can.
+
 A job needs the content of messages, which the core does not have (``core/inputs.py``). So a
 thread asks the engine for messages as an application would, decides about each, and hands the
 decisions back, a batch at a time. It keeps nothing: the core has the position of a job. After a
@@ -54,9 +56,6 @@ from onceq.service.logs import event
 # ---- job transactions ----------------------------------------------------------------------------
 #
 # Transactions of senders in a page of a job's messages: what is sent together stays together.
-#
-# A page may end in the middle of one. Then the batch ends before it, if it can, so that the next
-# page begins with it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +131,8 @@ def wholes(page: Batch, destination: Callable[[Message], str]) -> PageTransactio
 
 # ---- job batches ---------------------------------------------------------------------------------
 #
-# The next batch of a job: its messages are read, judged by the rules of `model/letters`, and
-# handed to the core.
-#
-# Nothing is remembered between two batches but the position of the job, which the core keeps. A
-# repeated request gets the same batch, of the messages that are there by then.
+# The next batch of a job: its messages are read, judged by the rules of `model/letters`, and handed
+# to the core.
 
 
 PAGE_BYTES: Final = 1 << 22

@@ -1,5 +1,7 @@
 """Listening sockets that know when to stop accepting.
 
+It also gives the Unix socket to the group of ``socket_group``, and to no other account.
+
 When the system has no descriptor left, the loop's own servers try again at once, for every
 connection that waits, and log a line each time: that alone keeps a processor and a disk busy. Here
 accepting pauses, and goes on when there may be room again. A client is checked before anything is
@@ -173,14 +175,6 @@ def bound_for_owner(path: str, group: int | None = None) -> socket.socket:
 # ---- socket group --------------------------------------------------------------------------------
 #
 # Other accounts of this computer at the Unix socket: the group of `socket_group`, and no more.
-#
-# Its members may pass through the data directory (mode 0710) and connect to the socket (0660).
-# There they may do what was granted to their accounts, which the system names
-# (`identities.py`). Nothing else in the directory becomes readable: files of ours are 0600. Any
-# file with more than that, such as a configuration that an editor has written, is restricted to
-# its owner before the directory is opened.
-#
-# Without the key the directory is closed again (0700).
 
 
 OPEN: Final = 0o710

@@ -1,5 +1,7 @@
 """Membership of one authority, at a running queue manager.
 
+It refuses to grant a GUID that has a meaning here already: rights, names, a place in the directory.
+
 It grants certificates, learns of removed members, and takes in the changes of files that commands
 have made since the last check.
 
@@ -55,8 +57,6 @@ from onceq.tls.members import joined as joined_lists
 # What a GUID means at this queue manager before its owner has joined: rights, names, an entry in
 # the directory. GUIDs are no secret, so a client that asks for a certificate for a GUID has not
 # proven to be its owner (`tls/invitations.py`).
-#
-# Upholds: I28.
 
 
 def meaning_of(manager: Manager, directory: Snapshot | None, guid: bytes, name: str) -> str:

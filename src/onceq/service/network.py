@@ -1,5 +1,7 @@
 """The network of one queue manager, on an event loop: it listens, connects and admits.
 
+It finds where other managers are, connects to them, and reports why an attempt has failed.
+
 Other managers and applications connect over TCP, applications also over a Unix socket. Callbacks
 use the engine through a *gate*, because the engine may belong to other threads (embedded) or to
 this loop alone (daemon).
@@ -18,25 +20,219 @@ import os
 import socket
 import ssl
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Protocol
 
-from onceq.errors import ConfigurationError, PortInUse
+from onceq.errors import ConfigurationError, OnceqError, PortInUse
+from onceq.model.addresses import AddressBook, address_of, leads_home
 from onceq.model.directory import Snapshot
+from onceq.model.http import DEFAULT_PORTS
 from onceq.model.identification import Identification
+from onceq.model.identity import guid_text
 from onceq.model.limits import HANDSHAKE_S_MAX, SPARE_DESCRIPTORS
+from onceq.model.resultcodes import ConnectionStatus
 from onceq.model.rights import Actor
+from onceq.service import config, wires
 from onceq.service.admission import LOCAL, Admission, Budget, Kind
 from onceq.service.config import split_address
 from onceq.service.engine import Engine
 from onceq.service.http import health_of
 from onceq.service.listening import Listener, addresses, bound, bound_for_owner
 from onceq.service.membership import Membership
-from onceq.service.outbound import PORT, Homes, Reaching
-from onceq.service.peer_transports import Doors, at_socket, said
+from onceq.service.peer_transports import Doors, at_socket, said, status_of
 from onceq.service.wires import CLOSE_S_MAX, ClientWire, PeerWire, Wire
 from onceq.store.files import SPARES
 from onceq.tls.invitations import Granting, Signed
+
+# ---- outbound ------------------------------------------------------------------------------------
+#
+# Connections to other queue managers: where each is, by which door, and the result.
+
+
+PORT = 1801
+CONNECT_S_MAX = 10.0
+"""Seconds after which a connection attempt counts as failed."""
+
+
+Reach = Coroutine[None, None, None]
+Homes = tuple[str, ...] | None
+"""The homes of ``core/decision.Connect``."""
+ASTRAY = (
+    "is not where the sender is: what waits here are answers, which go home, or where their sender "
+    "was granted send (onceq grant peer:GUID send 'direct=...')"
+)
+
+
+class Host(wires.Host, Protocol):
+    """The part of the network that outgoing connections use."""
+
+    doors: Doors
+    admission: Admission
+
+
+class Reaching:
+    """Makes the connections of one network."""
+
+    def __init__(self, host: Host, peers: Mapping[str, str], authorities: str) -> None:
+        """Prepare, with the arguments of ``AsyncNetwork``."""
+        self._host = host
+        self._book = AddressBook()
+        self.reconfigure(peers, authorities)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def reconfigure(self, peers: Mapping[str, str], authorities: str) -> None:
+        """Use this address book, and these certificates, for connections from now on."""
+        self._book = AddressBook.of(peers, self._book.known)
+        self.hosts = {split_address(where, PORT)[0] for where in peers.values()}
+        """Hosts that the address book names."""
+        self._authorities = authorities
+
+    def stop(self) -> None:
+        """Stop connecting."""
+        for task in self._tasks:
+            task.cancel()
+
+    def connect(
+        self, outgoing: int, protocol: str, host: str, peer: bytes,
+        homes: tuple[str, ...] | None = None,
+    ) -> None:  # fmt: skip
+        """Connect to another queue manager for an outgoing queue. Runs in the loop."""
+        task = self._host.loop.create_task(self._connecting(outgoing, protocol, host, peer, homes))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def learn(self, snapshot: Snapshot) -> None:
+        """Take addresses of queue managers from the directory; the configured address book goes
+        before."""
+        self._book.known = snapshot.endpoints()
+
+    async def _connecting(
+        self, outgoing: int, protocol: str, host: str, peer: bytes, homes: Homes
+    ) -> None:  # fmt: skip
+        if protocol in ("HTTP", "HTTPS"):
+            await self._connecting_http(outgoing, protocol, host, homes)
+            return
+        name = host if protocol else guid_text(peer)
+        where, _ = self._book.find(name)
+        if not where and not protocol:
+            self._failed(
+                outgoing,
+                f"no address is known for queue manager {name}",
+                ConnectionStatus.NO_ROUTING_DATA,
+            )
+            return
+        address, port = split_address(where, PORT) if where else (host, PORT)
+        wire = PeerWire(self._host, outgoing)
+        await self._make(
+            wire, name, (address, port), lambda: self._reach(wire, address, port, homes)
+        )
+
+    async def _connecting_http(
+        self, outgoing: int, protocol: str, host: str, homes: Homes
+    ) -> None:  # fmt: skip
+        if not config.available():
+            reason = "messages over HTTP need the library h11: pip install 'onceq[http]'"
+            self._failed(outgoing, reason, ConnectionStatus.CONNECT_FAILURE)
+            return
+        name, port = split_address(host, int(DEFAULT_PORTS[protocol.lower()]))
+        where = self._book.peers.get(f"{protocol}://{host}".casefold())
+        address, at = split_address(where, port) if where is not None else (name, port)
+        wire = PeerWire(self._host, outgoing, http=True)
+        secure = name if protocol == "HTTPS" else None
+        post = partial(self._post, wire, address, at, secure, homes)
+        await self._make(wire, host, (address, at), post)
+
+    async def _make(
+        self, wire: PeerWire, name: str, where: tuple[str, int], reach: Callable[[], Reach]
+    ) -> None:
+        """Make a connection; a failure is reported.
+
+        Args:
+            name: The name of the other side in the reason.
+        """
+        outgoing, (address, port) = wire.outgoing, where
+        # Number 0: there is no descriptor yet, and connections that we make count by their number
+        # alone.
+        found = self._host.admission.enter(Kind.MADE, address, 0, wire.abort)
+        if isinstance(found, str):
+            self._failed(outgoing, f"{name}: {found}", ConnectionStatus.LOW_RESOURCES)
+            return
+        wire.place = found
+        try:
+            async with asyncio.timeout(CONNECT_S_MAX):
+                await reach()
+        except (OSError, TimeoutError, UnicodeError, OnceqError) as error:
+            self._failed(outgoing, f"{name} at {address}:{port}: {said(error)}", status_of(error))
+        finally:
+            if not wire.seen:
+                self._host.admission.leave(found)
+
+    async def _post(
+        self, wire: PeerWire, host: str, port: int, secure: str | None, homes: Homes
+    ) -> None:  # fmt: skip
+        """Connect for HTTP; ``secure`` is the name that the certificate must have, in TLS."""
+        context = None
+        if secure is not None:
+            context = config.client_context(self._authorities, self._host.doors.files)
+        await self._first(wire, host, port, homes, lambda address: (context, secure))
+
+    async def _reach(self, wire: PeerWire, host: str, port: int, homes: Homes) -> None:
+        """Connect by the first address that takes us; raises OSError, UnicodeError."""
+
+        def door(address: str) -> tuple[ssl.SSLContext | None, str | None]:
+            found = self._host.doors.way_out(address)
+            if isinstance(found, str):
+                raise OSError(found)
+            return found, None if found is None else ""
+
+        await self._first(wire, host, port, homes, door)
+
+    async def _first(
+        self, wire: PeerWire, host: str, port: int, homes: Homes,
+        door: Callable[[str], tuple[ssl.SSLContext | None, str | None]],
+    ) -> None:  # fmt: skip
+        """Connect to the first address of a host that takes us. It is the address that was judged:
+        the name is not looked up again, so that nobody changes its meaning in between.
+
+        Args:
+            door: Returns TLS and the name in the certificate for an address; raises OSError.
+        """
+        make = self._host.loop.create_connection
+        last: OSError | None = None
+        for _, to in await addresses(self._host.loop, host, port):
+            try:
+                if not leads_home(homes, to[0]) or (homes is not None and _is_own(to[0], homes)):
+                    raise OSError(f"{to[0]} {ASTRAY}")
+                context, named = door(to[0].partition("%")[0])
+                await make(lambda: wire, *to[:2], ssl=context, server_hostname=named)
+                return
+            except OSError as error:
+                last = error
+                if wire.seen:
+                    break
+        raise last or OSError("it has no address")
+
+    def _failed(self, outgoing: int, reason: str, status: ConnectionStatus) -> None:
+        sessions = self._host.engine.sessions
+        self._host.use(None, lambda: sessions.connect_failed(outgoing, reason, status))
+
+
+def _is_own(address: str, homes: tuple[str, ...]) -> bool:
+    """Return True if an address belongs to this computer and no sender has come from it."""
+    if address_of(address) in homes:
+        return False
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            return False
+    return True
+
+
+# ---- network -------------------------------------------------------------------------------------
+
 
 log = logging.getLogger("onceq")
 
@@ -270,16 +466,17 @@ class AsyncNetwork:
     async def listen_http(self, where: str) -> str:
         """Accept messages over HTTP at "host:port"; return the address with its real port."""
         host, port = split_address(where, None)
-        door = self._door_by_http
-        return await self._listen(lambda: PeerWire(self, 0, http=True), host, port, door)
-
-    def _door_by_http(self, address: str) -> ssl.SSLContext | str | None:
-        return self.doors.way_in_by_http(address)
+        return await self._listen(
+            lambda: PeerWire(self, 0, http=True), host, port,
+            lambda address: self.doors.way_in_by_http(address),
+        )  # fmt: skip
 
     async def listen_clients(self, where: str) -> str:
         """Accept applications over TCP at "host:port"; return the address with its real port."""
         host, port = split_address(where, None)
-        return await self._listen(lambda: ClientWire(self), host, port, self._door_of_applications)
+        return await self._listen(
+            lambda: ClientWire(self), host, port, lambda _: self.doors.for_applications()
+        )
 
     async def listen_watchers(self, where: str) -> str:
         """Serve metrics and health at "host:port"; return the address with its real port."""
@@ -295,9 +492,6 @@ class AsyncNetwork:
     def watcher(self, transport: asyncio.BaseTransport | None) -> Actor:
         """Return the actor behind a monitoring connection that was admitted."""
         return self.doors.watcher(transport)
-
-    def _door_of_applications(self, address: str) -> ssl.SSLContext | None:
-        return self.doors.for_applications()
 
     async def _listen(self, factory: Callable[[], Wire], host: str, port: int, door: Door) -> str:
         try:

@@ -1,5 +1,8 @@
 """Choose the kind of long work that a pump does: one portion at most, and each kind in its turn.
 
+It also lets threads yield to the one that serves applications, and bounds the log lines that others
+can cause, those about ends of messages too.
+
 Long work is done in portions: the ends of very many messages and other long work of the core,
 acknowledgments that are owed, housekeeping. No request is served while a portion lasts, and the
 host reads its sockets between two pumps only. So a pump does one portion, however much waits: a
@@ -86,13 +89,6 @@ def leave_turn() -> None:
 # ---- rates ---------------------------------------------------------------------------------------
 #
 # Log lines that others can cause: the first ones in full, then their number.
-#
-# A client that can make a queue manager write a line can make it write a million, and fill the
-# disk that its messages need. Of each kind of event LOG_LINES_AT_ONCE are written in an interval;
-# those above are counted, and reported in one line at its end. For events of messages there is
-# one line, whose number counts messages.
-#
-# Upholds: I24.
 
 
 SECOND = 1_000_000
@@ -203,13 +199,6 @@ def _tell(what: str, kind: _Kind, now_us: int) -> None:
 # ---- endings -------------------------------------------------------------------------------------
 #
 # Log how messages end: at most two lines a minute for each way to end.
-#
-# A client that sends a million messages to a missing queue must not cause a million lines here,
-# but an operator must see that they were refused. The core counts its endings
-# (`core/step/units.py`); at most once a second, while anything happens, the counts
-# become lines.
-#
-# Upholds: I24.
 
 
 def tell(rates: Rates, noted: Mapping[tuple[str, int], tuple[int, str]]) -> None:

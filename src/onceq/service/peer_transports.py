@@ -1,5 +1,8 @@
 """How another queue manager comes in, and how this one connects to it: one rule.
 
+It reads from a transport what the other end has shown, and says in words why an attempt to connect
+failed.
+
 With an identity (``tls/`` in the data directory, or files that the configuration names) every
 connection with another queue manager is TLS. Both sides prove their identity, and nothing is parsed
 before. ``plain_peers`` names the addresses of computers that cannot do that. With those alone, both
@@ -72,13 +75,6 @@ from onceq.tls.own import Own, look
 # ---- identities ----------------------------------------------------------------------------------
 #
 # Read what the other end of a connection has shown (`Shown`) from its transport.
-#
-# At the Unix socket the system names the process that connected, and its account (SO_PEERCRED). A
-# TLS connection has a certificate that the handshake has checked. A TCP connection has its
-# address, and nothing else. `model/identification.py` alone decides who that is, and what it
-# may speak for. `tokens.py` checks a token, which the hello of an application may bring.
-#
-# Upholds: I28.
 
 
 _CREDENTIALS: Final = struct.Struct("3i")

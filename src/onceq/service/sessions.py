@@ -1,9 +1,13 @@
 """Connections with other managers: bytes to sessions, sessions to the core, and back.
 
+A manager also has a session with itself, and prefers managers that it knows to strangers.
+
 The protocol is in ``wire/mqqb/session.py``, the decisions are the core's; here the two meet.
 Messages to transmit are requested only when the session and its connection have room, so nothing
 piles up in memory for a slow peer. More than UNPERSISTED_BYTES_MAX from peers is put on disk before
 anything else is read (I24). All output of one pump on a connection is one write.
+
+Upholds: I24.
 """
 
 from __future__ import annotations
@@ -109,12 +113,7 @@ class Link:
 
 # ---- loopback ------------------------------------------------------------------------------------
 #
-# A session of a queue manager with itself: each side hears in a later pump what the other has
-# said.
-#
-# It carries messages that wait in an outgoing queue under a name that has become one of this
-# computer since. They were sent before anything that is sent to the queue here by now, and arrive
-# before that (`core/names.py`). It needs no network.
+# A session of a queue manager with itself: each side hears in a later pump what the other has said.
 
 
 ADDRESS: Final = "this queue manager"
@@ -176,11 +175,6 @@ def ends(said: deque[tuple[End, bytes | None]]) -> tuple[End, End]:
 # ---- known ---------------------------------------------------------------------------------------
 #
 # Managers with which messages were exchanged: they go before strangers.
-#
-# They are kept by GUID, and by the address they had then. The least recent ones are forgotten;
-# the ones in the durable state are loaded again at each start.
-#
-# Upholds: I24.
 
 
 class KnownPeers:

@@ -81,7 +81,7 @@ class TokenDoor:
             theirs: The client's nonce.
             address: Of the client; for an application on this computer its account.
             private: Whether later traffic is safe from changes on the way.
-            bound: Identifies the connection (``sockets/binding.py``).
+            bound: Identifies the connection (``sockets/both_ends.py``).
             random: Returns the given number of random bytes.
 
         Raises:

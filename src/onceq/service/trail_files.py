@@ -1,5 +1,8 @@
 """The files of the trail: a line of JSON for each act, appended and synced, beside the store.
 
+It exports the acts of the store to these files, and to syslog, in the turn in which they are
+durable.
+
 A new file begins when one has FILE_BYTES. When all together have more than the setting allows, the
 oldest one goes; the next file says which acts it had, and so does the log. A partial line that a
 crash has left is written over.
@@ -200,17 +203,6 @@ class TrailFiles:
 # ---- trail export --------------------------------------------------------------------------------
 #
 # Export acts of administration from the store: to files, and to the system's syslog.
-#
-# It happens when an act is durable, in the same turn. After a crash the file goes on behind its
-# last act, so none is missing and none is there twice. Syslog cannot be asked what it has: acts
-# that the file lacked at a start are marked `again` there.
-#
-# Where a target takes nothing (the disk is full, there is no syslog), the queue manager goes on.
-# The trouble appears in the log, the status, the health and the metrics, and the acts wait in
-# memory and in the trail. Acts that are dropped from both before their export are counted, and
-# the file names them.
-#
-# Upholds: I28 (who did something is known).
 
 
 SYSLOG: Final = "/dev/log"

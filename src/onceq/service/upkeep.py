@@ -1,11 +1,14 @@
 """Upkeep between pumps: checkpoints, freed disk space, and a watch on what is left.
 
+It empties segments that few old messages keep, and gives unneeded ones back a few at a time.
+
 A checkpoint makes recovery short and frees old segments. A segment that is kept only for a few old
 messages is emptied: those messages are written again at the log's end. All of it is done in small
 steps, a bounded amount in each pump. Slow work (writing a checkpoint) is done in another thread
 where the host offers one: a commit must not wait for housekeeping.
 
-Upholds: I22 (recovery in proportion to what was written since), the reserve of ``contract.py``.
+Upholds: I22 (recovery in proportion to what was written since), the reserve of ``contract.py``, I24
+(no pump is longer the more there is to move).
 """
 
 from __future__ import annotations
@@ -32,13 +35,6 @@ from onceq.store.contract import SegmentUse, Store
 # ---- emptying ------------------------------------------------------------------------------------
 #
 # Empty segments that are kept for a few old messages: those are written again.
-#
-# They are written at the end of the log, and the segment goes. Each check of the space allows a
-# fixed amount of work, and it is done in portions. A search through many positions, reads of cold
-# parts of the disk, and a record take time in which no request is served. So a pump does one
-# portion, and the next one goes on.
-#
-# Upholds: I24 (no pump is longer the more there is to move).
 
 
 SPARSE_SHARE: Final = 4
@@ -164,12 +160,6 @@ class Emptying:
 # ---- giving back ---------------------------------------------------------------------------------
 #
 # Give unneeded segments back a few at a time.
-#
-# A drained queue may leave hundreds of them at once, and the file system needs some milliseconds
-# to remove a file. So a pump gives back a few, and the next one goes on; an orderly stop and a
-# disk that is nearly full do not wait.
-#
-# Upholds: I24 (no pump is longer the more there is to give back).
 
 
 GIVEN_BACK_AT_ONCE: Final = 4

@@ -26,8 +26,7 @@ from onceq.service.admission import Kind, Place
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
 from onceq.service.peer_transports import process_of, said, shown_on
-from onceq.sockets.binding import bound_at
-from onceq.sockets.silence import watch
+from onceq.sockets.both_ends import bound_at, watch
 from onceq.tls.contexts import APPLICATIONS, TOO_MUCH, heard
 from onceq.tls.invitations import Granting, Signed
 

@@ -1,5 +1,8 @@
 """How source and sink connect: as whom, for how long they try, and what they keep between tasks.
 
+It also reads which queues a reader is about: names on one queue manager, or ``address/name`` on
+many.
+
 ``CredentialFiles`` names the files that say who a query is and whom it trusts. Options travel in
 plans, on Spark's pages, in its event log and in checkpoints, so they have names of files and never
 a secret. Each connection reads the files where it is made. What the options do not say comes from
@@ -18,7 +21,8 @@ that has ended. One whose task failed is closed at once, because its state is un
 belongs to a user, so it serves only tasks with the same files of credentials.
 
 Upholds: I24 (bounded time, bounded attempts, as many connections as tasks); a secret stands in its
-file and in the hello of a connection, and nowhere else.
+file and in the hello of a connection, and nowhere else, I4 at the connector (a place belongs to one
+queue, whatever else has its name).
 """
 
 from __future__ import annotations
@@ -42,8 +46,7 @@ from onceq.client.threads.manager import QueueManager
 from onceq.errors import OnceqError
 from onceq.model.names import folded, local, usual
 from onceq.model.views.queues import QueueView
-from onceq.spark.argument_checks import TOKEN_SHOWN, Option, number, span_s
-from onceq.spark.error_codes import coded, wrong
+from onceq.spark.argument_checks import TOKEN_SHOWN, Option, coded, number, span_s, wrong
 
 # ---- connections ---------------------------------------------------------------------------------
 
@@ -414,13 +417,6 @@ def connection(
 # ---- targets -------------------------------------------------------------------------------------
 #
 # Which queues a reader is about: names on one queue manager or on many.
-#
-# With one queue manager a queue is known by its name, and that stands in offsets. With several it
-# is known by `address/name`, because the same name may stand on all of them. An entry of the
-# option `queue` that begins with the address of one of the queue managers means that one alone;
-# all other entries mean a queue on each. A URL with a name behind it says all by itself.
-#
-# Upholds: I4 at the connector (a place belongs to one queue, whatever else has its name).
 
 
 EARLIEST: Final = -2

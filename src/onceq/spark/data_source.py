@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pyspark.sql.datasource import DataSource
 
 from onceq.errors import ConfigurationError
-from onceq.spark.argument_checks import require_session
-from onceq.spark.error_codes import wrong
+from onceq.spark.argument_checks import require_session, wrong
 from onceq.spark.sink.options import SinkOptions, columns_of, parse_sink
 from onceq.spark.source.options import SourceOptions, asked, ddl, parse, wanted
 

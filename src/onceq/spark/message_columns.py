@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from onceq.model.marks import NEVER_S
-from onceq.spark.argument_checks import require_frame
-from onceq.spark.error_codes import wrong
+from onceq.spark.argument_checks import require_frame, wrong
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

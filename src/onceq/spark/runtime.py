@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from onceq.errors import ConfigurationError
 from onceq.spark import worker_messages
-from onceq.spark.error_codes import reason
+from onceq.spark.argument_checks import reason
 
 JAVA_MIN: Final = 17
 JAVA_ASK_S_MAX: Final = 30.0

@@ -1,5 +1,8 @@
 """A disk in memory that forgets what was not synced, in every way that real disks do.
 
+It also plans which operations have happened when the power goes, and names the points at which a
+queue manager can be made to die.
+
 ``SimFiles`` has the operations of ``onceq.store.files.Files``. It keeps two views: what a running
 process sees, and what is durable, together with every operation since the last sync that covers
 it. ``crash`` and ``images`` give the disk as it may be found after a power cut: any of the pending
@@ -18,16 +21,16 @@ import random as _random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
+from typing import Final
 
 from onceq.errors import NoSpace, StorageFailure, StoreLocked, SyncFailed
 from onceq.model.run import Buffer
+from onceq.store.checkpoints import PendingCheckpoint
+from onceq.store.log import LogStore
 
 # ---- power ---------------------------------------------------------------------------------------
 #
 # Which pending operations of a disk have happened when the power goes: the plans of P5.
-#
-# All of them, none, any prefix, any subset, another order, the last one torn; names one by one.
-# The plans are numbers only; `onceq.testing.disk` makes the disks that they describe.
 
 
 SECTOR = 512
@@ -502,3 +505,96 @@ def failing(
         return planted if at == number and (not kind or what == kind) else None
 
     return fail
+
+
+# ---- points --------------------------------------------------------------------------------------
+#
+# Named points at which a queue manager can be made to die.
+
+
+BEFORE_APPEND: Final = "before-append"
+"""Something was decided; nothing of it is written."""
+AFTER_APPEND: Final = "after-append"
+"""A record is in memory, and nowhere else."""
+BEFORE_SYNC: Final = "before-sync"
+"""Records were handed to the operating system; a power cut may take them."""
+AFTER_SYNC: Final = "after-sync"
+"""Records are durable; nobody has heard of it."""
+BEFORE_CHECKPOINT: Final = "before-checkpoint"
+AFTER_CHECKPOINT: Final = "after-checkpoint"
+BEFORE_ANSWER: Final = "before-answer"
+AFTER_ANSWER: Final = "after-answer"
+BEFORE_PACKET: Final = "before-packet"
+AFTER_PACKET: Final = "after-packet"
+"""Around what is written to an application, and to another queue manager."""
+STORE_POINTS: Final = (BEFORE_APPEND, AFTER_APPEND, BEFORE_SYNC, AFTER_SYNC)
+CHECKPOINT_POINTS: Final = (BEFORE_CHECKPOINT, AFTER_CHECKPOINT)
+WIRE_POINTS: Final = (BEFORE_ANSWER, AFTER_ANSWER, BEFORE_PACKET, AFTER_PACKET)
+POINTS: Final = STORE_POINTS + CHECKPOINT_POINTS + WIRE_POINTS
+
+
+class Points:
+    """Which points are armed."""
+
+    def __init__(self, die: Callable[[], None]) -> None:
+        """Args:
+        die: Ends the queue manager; does not return.
+        """
+        self._die = die
+        self._armed: dict[str, int] = {}
+
+    def arm(self, name: str, count: int = 1) -> None:
+        """Die when that point is reached for the ``count``-th time from now."""
+        if name not in POINTS or count < 1:
+            raise ValueError(f"{name!r} is not one of {', '.join(POINTS)}")
+        self._armed[name] = count
+
+    def armed(self, name: str) -> bool:
+        """Whether that point waits to be reached."""
+        return name in self._armed
+
+    def reach(self, name: str) -> None:
+        """This is such a point."""
+        left = self._armed.get(name)
+        if left is None:
+            return
+        if left > 1:
+            self._armed[name] = left - 1
+            return
+        del self._armed[name]
+        self._die()
+
+
+class PointedStore(LogStore):
+    """The store, with points around what it is asked. Set ``points`` after opening it."""
+
+    points: Points | None = None
+
+    def _reach(self, name: str) -> None:
+        if self.points is not None:
+            self.points.reach(name)
+
+    def append(self, payload: bytes, head: int = 0) -> int:
+        """See Store."""
+        self._reach(BEFORE_APPEND)
+        position = super().append(payload, head)
+        self._reach(AFTER_APPEND)
+        return position
+
+    def sync(self) -> None:
+        """See Store."""
+        if self.points is not None and self.points.armed(BEFORE_SYNC):
+            self.flush()  # so that it is written, and only not safe yet
+        self._reach(BEFORE_SYNC)
+        super().sync()
+        self._reach(AFTER_SYNC)
+
+    def checkpoint_begin(self, state: Sequence[Buffer], position: int) -> PendingCheckpoint:
+        """See LogStore."""
+        self._reach(BEFORE_CHECKPOINT)
+        return super().checkpoint_begin(state, position)
+
+    def checkpoint_install(self, pending: PendingCheckpoint) -> None:
+        """See LogStore."""
+        super().checkpoint_install(pending)
+        self._reach(AFTER_CHECKPOINT)

@@ -1,6 +1,9 @@
 """Two queue managers of a test, and the way between them in its hands: it loses, repeats and delays
 messages, and can be cut.
 
+The relay between them ends two sessions, one facing each side, because both ends of a session
+count.
+
 Both managers speak their real protocol over real connections. These lead through a relay
 (``process/relay.py``), because a network that loses whole messages cannot be had from a proxy of
 bytes: a broken connection is made again, and its sessions send what was not acknowledged.
@@ -31,16 +34,6 @@ from onceq.wire.mqqb.session import Acked, Arrived, Closed, Event, Opened, Sessi
 # ---- relay ---------------------------------------------------------------------------------------
 #
 # Somebody in the middle of a connection between two queue managers.
-#
-# A network that drops, repeats and reorders whole messages cannot be had from a TCP proxy,
-# because both ends of a session count. So the relay ends two sessions, one facing each side, and
-# hands the user packets of one to the other as a policy says. Both managers run their real
-# protocol and see a peer that counts right; what they see of each other's messages is up to the
-# policy.
-#
-# Transactional messages are acknowledged towards their sender at once, because no session
-# acknowledgment lets those be forgotten. Others are acknowledged only after the other side has
-# acknowledged them, and policies should let them pass: their delivery rests on the session.
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,7 @@ from onceq.service.clock import SystemClock
 from onceq.service.config import Configuration
 from onceq.store.files import Files
 from onceq.store.log import LogStore
-from onceq.testing.disk import SimFiles
-from onceq.testing.points import CHECKPOINT_POINTS, STORE_POINTS, PointedStore, Points
+from onceq.testing.disk import CHECKPOINT_POINTS, STORE_POINTS, PointedStore, Points, SimFiles
 
 POINTS: Final = STORE_POINTS + CHECKPOINT_POINTS
 """Where ``Manager.die_at`` can let it die."""

@@ -1,6 +1,8 @@
 """TLS as onceq speaks it: version 1.3, 1.2 only where the configuration asks for it, and a protocol
 by name.
 
+A handshake has a bound: a stranger cannot send more than it before it is identified.
+
 Between queue managers each side has a certificate that an authority of the other one has signed.
 The certificate names its queue manager (``identity.py``). Names of hosts are not compared here:
 ``model/identification.py`` says for which names it may answer. A context is never changed: other
@@ -9,6 +11,8 @@ the server's certificate must be for the requested host, and the application may
 
 The handshake agrees on the inner protocol (ALPN), so that bytes of one protocol never reach the
 parser of another.
+
+Upholds: I24.
 """
 
 from __future__ import annotations
@@ -29,15 +33,6 @@ if TYPE_CHECKING:
 # ---- handshakes ----------------------------------------------------------------------------------
 #
 # Handshakes with a bound: limit what a stranger may send before it is identified.
-#
-# TLS is set up before any of our own code sees a byte, and its library takes messages of more
-# than 100 KiB there. Here the bytes of a handshake are counted as they are used, towards the same
-# bound as what comes behind it (HANDSHAKE_BYTES_MAX). The event loop bounds its time.
-#
-# A handshake that fails ends without a word, because the event loop does not send the alert that
-# the library has written. So a client with a wrong certificate hears the same as one without any.
-#
-# Upholds: I24.
 
 
 TOO_MUCH: Final = "it sent much and did not say who it is"

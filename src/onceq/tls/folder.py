@@ -1,7 +1,11 @@
 """The files in ``tls/`` of a data directory: the identity of its queue manager, and whom it trusts.
 
+It also keeps the lineage: the authorities that a manager has had, and will have.
+
 The certificate is written last, and a file is replaced whole: without ``certificate.pem`` there is
 no identity, and with it there is all of it. Only its owner may read the folder.
+
+Upholds: I28.
 """
 
 from __future__ import annotations
@@ -192,13 +196,6 @@ def _secret(key: str, *, allowed: int) -> None:
 # ---- lineage -------------------------------------------------------------------------------------
 #
 # The authorities that one queue manager has had, and will have: a lineage.
-#
-# While one takes the place of another (`onceq tls rotate`) two are trusted. The authority's own
-# folder has them as files. A member hears of them from a manager with a certificate of an
-# authority that it trusts already, and remembers which those are (`joined.json`). Others in its
-# `authorities.pem` are its own matter, and stay.
-#
-# Upholds: I28.
 
 
 AUTHORITIES_MAX: Final = 4

@@ -1,11 +1,15 @@
 """Read from a certificate whom it is for.
 
+It also knows the scope of a foreign authority: for whom it may speak.
+
 A queue manager's certificate names it by its GUID, as the URI ``urn:onceq:qm:<guid>`` among its
 alternative names; other such names are those of computers that it may answer for. A certificate of
 an application has no such URI, and is known by its common name.
 
 The input was checked before: it is what ``getpeercert`` returns of a certificate that an authority
 of ours has signed, and is empty where none was checked.
+
+Upholds: I28.
 """
 
 from __future__ import annotations
@@ -107,13 +111,6 @@ def name_of(certificate: Mapping[str, Any] | None) -> str:
 # ---- scope ---------------------------------------------------------------------------------------
 #
 # The scope of a foreign authority: for whom it may speak.
-#
-# An owner of an authority's key can make a certificate for any GUID and any name. So a partner's
-# authority is limited, by a line for its fingerprint, to GUIDs *and* names: a certificate is
-# within its scope if each of the names in it is. A GUID alone would allow every name to answer
-# under, and a name alone every GUID to speak for.
-#
-# Upholds: I28.
 
 
 ANY: Final = "*"

@@ -1,5 +1,8 @@
 """Invitations: codes by which another queue manager gets a certificate, each once.
 
+It also has the side that grants certificates, to clients with an invitation and to those that
+renew.
+
 A code contains the address and the GUID of the inviting manager, the fingerprint of the authority
 by which it is to be trusted, an end of validity, and a secret. Anyone who reads it can use it, so
 it is good for a short time and for one use. Only a hash of the secret is kept; 128 random bits need
@@ -9,6 +12,8 @@ A used invitation is renamed before anything is signed: of two clients that come
 refused. After a crash between the two the code is used up, and another one has to be made.
 
 In the folder each invitation is a file, ``<hash>-<end>.open`` or ``.used``, with whom it is for.
+
+Upholds: I28.
 """
 
 from __future__ import annotations
@@ -237,22 +242,6 @@ def _hashed(secret: bytes) -> str:
 # ---- granting ------------------------------------------------------------------------------------
 #
 # The side that grants certificates: it answers clients that come with an invitation, or renew.
-#
-# The exchange is one line of JSON each way, inside TLS (ALPN `onceq-join/1`). The first
-# request, without a secret, is for the certificate of the authority, which the client compares
-# with the fingerprint in its code. The second one, on a connection that it has checked with that,
-# has the secret and a request to sign. A client with a certificate of this authority may get
-# another one for the same GUID without an invitation.
-#
-# An invited member gets an identity of its own, and nobody else's. Only the key and the GUID of
-# the request count: the names are those of the invitation (`members.py`). A GUID that means
-# something here already is signed only for the member that has it, or by an invitation that names
-# it. Signed certificates are listed in `issued.json`.
-#
-# A failure is answered by one sentence, and a stranger learns from it only that the code is not
-# good. The certificate that is made with an invitation uses it up; a refusal does not.
-#
-# Upholds: I28.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,16 @@
 """The members of an authority: whom it has signed for, and which names each may have
 (``issued.json``).
 
+It also keeps removed members, and decides whether a signed certificate counts here.
+
 A name in a certificate counts: it identifies its owner to others. So it is the invited one and
 never the one in the request. Each name and address is in the certificate of one member only. What
 every computer calls itself (loopback) is in none. A client at a shared address (behind one router,
 on one computer) does not get that address by coming from it.
 
 Records of earlier versions lack some fields, and may have the addresses of loopback.
+
+Upholds: I24 (a list has a bound), I28.
 """
 
 from __future__ import annotations
@@ -148,18 +152,6 @@ def _member(guid: str, said: dict[str, object]) -> Member:
 # ---- removed -------------------------------------------------------------------------------------
 #
 # Removed members: their certificates prove nothing any more, though they have not expired.
-#
-# A removal is of a GUID, at a moment: every certificate for that GUID that was made before is
-# out. So it also holds for forgotten certificates (an authority that was restored from a copy
-# does not know what it has signed since), and a member that is invited again has a later one.
-# Both moments are of the authority's clock.
-#
-# There are two lists, of one form. `removed.json` has the removals made here, which other
-# members get if an authority is here. `removed-told.json` has the removals from the authority
-# that this queue manager has joined. A list only grows: members keep what an authority does not
-# know any more.
-#
-# Upholds: I24 (a list has a bound), I28.
 
 
 HERE: Final = "removed.json"
@@ -330,11 +322,6 @@ def _state(name: str) -> object:
 # ---- standing ------------------------------------------------------------------------------------
 #
 # Decide whether a signed, unexpired certificate of an authority of ours counts here.
-#
-# The handshake has checked signature and time. What it does not know is checked behind it, before
-# an inner byte is parsed: whether its member was removed (`removed.py`).
-#
-# Upholds: I28.
 
 
 _LIMITED: Final = "[authorities] in onceq.toml"

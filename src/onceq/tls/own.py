@@ -1,8 +1,12 @@
 """The content of the own certificate: its owner, its end, its names.
 
+It also notes the acts that commands do to these files, for the trail of the running manager.
+
 The standard library reads a certificate only after a handshake has checked it; so the files shake
 hands with themselves, in memory. That is the whole check at a start: they can be read, belong
 together, and are an identity at this time.
+
+Upholds: I28 (who did something is known).
 """
 
 from __future__ import annotations
@@ -120,13 +124,6 @@ def _shaken(client: ssl.SSLContext, server: ssl.SSLContext) -> ssl.SSLObject:
 # ---- acts ----------------------------------------------------------------------------------------
 #
 # Acts of administration that commands do to files, and that belong into the audit trail.
-#
-# The trail is in the store, which belongs to the running queue manager. So a command leaves its
-# act beside the files, in `tls/acts/`, before it does anything. The queue manager takes it into
-# the trail at its next check or start, and removes the file when the act is durable in the trail.
-# A crash between the two notes an act twice, never none.
-#
-# Upholds: I28 (who did something is known).
 
 
 FOLDER: Final = "acts"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceq.audit import acts, numbering
+from onceq.audit import acts, files
 from onceq.core.management import operations, trail
 from onceq.core.peers import lives as peer_heads
 from onceq.core.state import audit_trail as state_trail
@@ -118,17 +118,17 @@ PLANTED = (
     ),
     Planted(
         "the-last-act-is-not-missed",
-        edited(numbering, "if to is not None and told_to > to:", "if False:"),
+        edited(files, "if to is not None and told_to > to:", "if False:"),
         AUDIT + "test_numbers_rise_by_one",
     ),
     Planted(
         "gaps-are-bridged",
-        edited(numbering, "(span.life, span.start) == (self.life, self.end)", "True"),
+        edited(files, "(span.life, span.start) == (self.life, self.end)", "True"),
         AUDIT + "test_numbers_rise_by_one",
     ),
     Planted(
         "acts-twice-are-one",
-        edited(numbering, "self.added.append([number, number])", "pass"),
+        edited(files, "self.added.append([number, number])", "pass"),
         AUDIT + "test_numbers_rise_by_one",
     ),
     Planted(

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from onceq.audit import command, engine, measure, proof, rules, waiting
+from onceq.audit import command, engine, measure, proof, rules
 from onceq.history import heads
 from tests.planted.planted import Planted, edited, replaced
 
@@ -52,13 +52,13 @@ def held_by_nobody(path: str, doing: str) -> int:
 
 PLANTED = (
     Planted("a-history-is-counted-beyond-its-place",
-            edited(waiting, "AND came < {page.position}", ""),
+            edited(measure, "AND came < {page.position}", ""),
             WAITING + "test_at_every_moment_both_say_the_same"),
     Planted("what-moves-stays-where-it-was",
-            edited(waiting, "SELECT from_place, from_lookup,", "SELECT from_place, lookup,"),
+            edited(measure, "SELECT from_place, from_lookup,", "SELECT from_place, lookup,"),
             WAITING + "test_at_every_moment_both_say_the_same"),
     Planted("a-queue-that-is-not-listed-is-not-compared",
-            edited(waiting, "sorted(here.keys() | told.keys())", "sorted(here.keys())"),
+            edited(measure, "sorted(here.keys() | told.keys())", "sorted(here.keys())"),
             WAITING + "test_a_queue_that_its_manager_does_not_have_has_nothing"),
     Planted("nobody-is-somebody", replaced(engine, "NOBODY", "nobody"),
             LIMITS + "test_packets_damaged_in_a_hostile_world_accuse_nobody"),

@@ -15,7 +15,7 @@ from onceq.core.state.state import State
 from onceq.model.settings import STORE_FILE
 from onceq.model.views.managers import Cut
 from onceq.service import data_directory as putting_back
-from onceq.service.holding import Holding
+from onceq.service.committer import Holding
 from onceq.store import backup, identification, log
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
@@ -24,7 +24,7 @@ from tests.planted.planted import Planted, edited
 
 BACKUP = "tests/unit/store/test_backup.py::"
 POWER = "tests/crash/test_backup.py::"
-HOLDING = "tests/unit/service/test_holding.py::"
+HOLDING = "tests/unit/service/test_committer_holding.py::"
 BACK = "tests/conformance/test_put_back.py::"
 CORE = "tests/unit/core/management/test_copies_restore.py::"
 WRITERS = "tests/unit/service/test_data_directory_restoring.py::"

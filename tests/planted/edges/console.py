@@ -3,7 +3,7 @@ whom a silent queue manager holds up, whose metrics a collector gets."""
 
 from __future__ import annotations
 
-from onceq.console import app, guard, letters, managers, steering, table
+from onceq.console import app, guard, letters, managers, reading, table
 from onceq.core.management import paging, queue_views
 from tests.planted.planted import Planted, edited
 
@@ -77,8 +77,8 @@ PLANTED = (
     ),
     Planted(
         "an-abort-by-hand-commits",
-        edited(steering, 'if told["outcome"] == "commit":', "if True:"),
-        UNIT + "test_steering_branches.py::test_a_branch_is_decided_once_and_forgotten",
+        edited(reading, 'if told["outcome"] == "commit":', "if True:"),
+        UNIT + "test_reading_steering_branches.py::test_a_branch_is_decided_once_and_forgotten",
     ),
     Planted(
         "metrics-of-another-one",

@@ -19,7 +19,7 @@ from onceq.spark.operators.quotas import Limited
 from tests.planted.planted import Planted, replaced
 
 BESIDE = "tests/property/test_spark_beside.py::test_"
-REMEMBERED = "tests/unit/spark/operators/test_saved_state.py::test_"
+REMEMBERED = "tests/unit/spark/operators/test_settling_saved_state.py::test_"
 GIVEN = "tests/unit/spark/test_argument_checks.py::test_"
 
 

@@ -56,11 +56,11 @@ PLANTED = (
     Planted(
         "whoever-listens-at-a-socket-is-the-queue-manager",
         edited(credentials, "if account is None or account in (0, os.geteuid()):", "if True:"),
-        "tests/unit/sockets/test_binding.py::test_the_account_of_the_directory_listens",
+        "tests/unit/sockets/test_both_ends_binding.py::test_the_account_of_the_directory_listens",
     ),
     Planted(
         "every-directory-is-taken-for-a-queue-manager",
         edited(address, "if owner not in (0, os.geteuid()):", "if False:"),
-        "tests/unit/sockets/test_binding.py::test_a_directory_that_nobody_has_named_is_ones_own",
+        "tests/unit/sockets/test_both_ends_binding.py::test_a_directory_that_nobody_has_named_is_ones_own",
     ),
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onceq.client import retry
-from onceq.client.plans import tracking
+from onceq.client.plans import send
 from onceq.model import identity
 from tests.planted.planted import Planted, edited
 
@@ -26,7 +26,7 @@ PLANTED = (
     ),
     Planted(
         "new-replies-are-removed-with-old-ones",
-        edited(tracking, "takewhile(", "filter("),
+        edited(send, "takewhile(", "filter("),
         "tests/unit/client/test_retry_requesting.py::test_only_what_is_old_is_removed",
     ),
     Planted(

@@ -119,9 +119,9 @@ def _taken_out_is_never_in_doubt(patch: pytest.MonkeyPatch) -> None:
 
 
 def _open_makes_what_is_mistyped(patch: pytest.MonkeyPatch) -> None:
-    from onceq.embedded import start
+    from onceq.embedded import host
 
-    patch.setattr(start, "_check_absent", lambda path, create: None)
+    patch.setattr(host, "_check_absent", lambda path, create: None)
 
 
 def _given_up_is_not_counted(patch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 import docs_cli
 from onceq.cli import lists
 from onceq.console import reading
-from onceq.console.form_values import FormValues
+from onceq.console.guard import FormValues
 from onceq.console.table import environment
 from onceq.model.views.managers import PeerView
 from onceq.model.views.view import Column, columns, copy_by_name, meanings, plain

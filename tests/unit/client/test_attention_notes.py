@@ -14,7 +14,7 @@ import pytest
 from onceq import exposition
 from onceq.cli import lists, outgoing, qm, queues, top
 from onceq.console import reading
-from onceq.console.form_values import FormValues
+from onceq.console.guard import FormValues
 from onceq.console.table import environment
 from onceq.model.resultcodes import MessageClass
 from onceq.model.views.looks import BranchView, JobView

@@ -6,7 +6,7 @@ from array import array
 
 import pytest
 
-from onceq.client.plans.tracking import remove_older
+from onceq.client.plans.send import remove_older
 from onceq.client.retry import REPLIES, request
 from onceq.client.session import Session
 from onceq.errors import (

@@ -12,7 +12,7 @@ import pytest
 import onceq.aio
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.console import letters
-from onceq.console.form_values import FormValues
+from onceq.console.guard import FormValues
 from onceq.errors import InvalidParameter
 from onceq.model.message import Journal
 

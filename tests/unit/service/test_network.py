@@ -22,8 +22,8 @@ from onceq.model.identity import guid_text
 from onceq.model.limits import HANDSHAKE_BYTES_MAX, HANDSHAKE_S_MAX, LOG_LINES_AT_ONCE
 from onceq.model.run import Buffer
 from onceq.model.settings import Settings
+from onceq.service import network, wires
 from onceq.service import network as network_module
-from onceq.service import outbound, wires
 from onceq.service.config import Configuration
 from onceq.service.peer_transports import Doors
 from onceq.service.sessions import Sessions
@@ -100,7 +100,7 @@ def test_a_connection_that_takes_too_long_has_failed(monkeypatch: pytest.MonkeyP
         async def never(*_: Any, **__: Any) -> None:
             await asyncio.Event().wait()
 
-        monkeypatch.setattr(outbound, "CONNECT_S_MAX", 0.01)
+        monkeypatch.setattr(network, "CONNECT_S_MAX", 0.01)
         monkeypatch.setattr(alpha.network.loop, "create_connection", never)
         alpha.network.connect(9, "OS", "SLOW", b"")
         await until(lambda: alpha.seen(ConnectFailed))

@@ -1,11 +1,15 @@
 """Groups of branches from the application's side: what both kinds of client ask, and how.
 
+It also has the single branch of an external transaction (XTX-3), and the transaction that a row in
+a database decides (last agent).
+
 A job with many tasks has each of them prepare branches, on connections of their own, and then
 commits all of them as one (``core/transaction/second_phase.py``). What the tasks and the one who
 commits have in common is the application's name and the number of the batch: everything else
 follows from these.
 
-Upholds: I2, I4 (asked again, a version is not committed again).
+Upholds: I2, I4 (asked again, a version is not committed again), I20 (prepared is said only when the
+manager has said it).
 """
 
 from __future__ import annotations
@@ -15,10 +19,10 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from onceq.client.link import Request
-from onceq.client.plans.plan import Plan, ask, do, look, look_at_all, tell
+from onceq.client.plans.selection import Plan, ask, do, look, look_at_all, tell
 from onceq.client.plans.sending_unit import ENDING, NOTHING, PipelinedReceive, offered
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.results import MessageIds
+from onceq.client.properties import MessageIds
 from onceq.client.session import Session
 from onceq.errors import (
     BranchState,
@@ -151,11 +155,6 @@ def forget_group(session: Session, app: str) -> Plan[None]:
 # ---- xa ------------------------------------------------------------------------------------------
 #
 # A branch of an external transaction from the application's side (XTX-3).
-#
-# It is a unit of work like any other until its end: then it is prepared, and its outcome comes
-# from the coordinator. The last batches go along with prepare, in one frame where they fit.
-#
-# Upholds: I20 (prepared is said only when the manager has said it).
 
 
 def prepare(session: Session, xid: Xid) -> Plan[Vote]:
@@ -388,8 +387,6 @@ def done(session: Session, gtrid: bytes) -> Plan[None]:
 # ---- last agent ----------------------------------------------------------------------------------
 #
 # A transaction that a row in a database decides, from the application's side.
-#
-# What is asked of whom, and when, is in `partners/procedures.py`.
 
 
 class ByRow:

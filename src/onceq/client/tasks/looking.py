@@ -3,10 +3,9 @@ this."""
 
 from __future__ import annotations
 
-from onceq.client.binding import tasks
+from onceq.client.enlisting import tasks
 from onceq.client.plans import operate
 from onceq.client.plans import queues as admin
-from onceq.client.plans import rights as rights_plans
 from onceq.client.tasks.connected import AsyncConnected
 
 
@@ -38,9 +37,9 @@ class AsyncLooking(AsyncConnected):
     eod_send_info = tasks(operate.eod_send_info)
     eod_receive_info = tasks(operate.eod_receive_info)
 
-    rights = tasks(rights_plans.rights)
-    trail = tasks(rights_plans.trail)
-    trail_end = tasks(rights_plans.trail_end)
-    tokens = tasks(rights_plans.tokens)
+    rights = tasks(admin.rights)
+    trail = tasks(admin.trail)
+    trail_end = tasks(admin.trail_end)
+    tokens = tasks(admin.tokens)
     jobs = tasks(admin.jobs)
     job = tasks(admin.job)

@@ -1,5 +1,7 @@
 """Queue managers: embedded in this process, or connected to a daemon.
 
+Queues that they hold open, and cursors, are here too.
+
 Every method may be called from any thread. In ``onceq.aio`` an object belongs to the event loop
 that made it, and any number of its tasks may use it at once.
 """
@@ -11,29 +13,177 @@ import contextlib
 import math
 import time
 from collections.abc import Awaitable, Callable
-from typing import Unpack
+from typing import Self, TypeVar, Unpack
 
 from onceq.client import backups, retry
 from onceq.client.async_link import in_thread
-from onceq.client.binding import current_transaction, tasks
+from onceq.client.enlisting import current_transaction, tasks
+from onceq.client.link import ForTasks
 from onceq.client.plans import branches as verbs
-from onceq.client.plans import cursors, handles, operate, tracking, unit_of_work
+from onceq.client.plans import handles, operate, unit_of_work
 from onceq.client.plans import queues as admin
 from onceq.client.plans import receive as receiving
-from onceq.client.plans import rights as rights_plans
 from onceq.client.plans import send as sending
-from onceq.client.plans.tracking import Trail, given
-from onceq.client.properties import NOTHING, Body, Nothing, SendProperties
-from onceq.client.results import BackupReport, Progress
+from onceq.client.plans.handles import Handle
+from onceq.client.plans.receive import Place
+from onceq.client.plans.selection import Plan
+from onceq.client.plans.send import Trail, given, send
+from onceq.client.properties import NOTHING, BackupReport, Body, Nothing, Progress, SendProperties
 from onceq.client.tasks.consuming import AsyncConsuming
 from onceq.client.tasks.looking import AsyncLooking
-from onceq.client.tasks.open_queue import AsyncCursor, AsyncOpenQueue
-from onceq.client.tasks.running import opening
-from onceq.client.tasks.transaction import AsyncGroups, AsyncTracked, AsyncXa, following
+from onceq.client.tasks.running import Pinned, Runner, opening
+from onceq.client.tasks.transaction import (
+    AsyncGroups,
+    AsyncTracked,
+    AsyncTransaction,
+    AsyncXa,
+    following,
+)
 from onceq.client.tasks.transaction import branch as work_in
-from onceq.errors import OnceqError
+from onceq.errors import HandleLost, InvalidHandle, OnceqError, WrongProcess
 from onceq.model.identity import MessageId
+from onceq.model.message import Message
 from onceq.model.views.looks import JobView
+
+# ---- open queue ----------------------------------------------------------------------------------
+#
+# Open queues and cursors.
+
+
+T = TypeVar("T")
+
+
+class AsyncOpenQueue(ForTasks):
+    """A queue held open. Made by ``AsyncQueueManager.open_queue``.
+
+    Attributes:
+        name: As it was opened.
+        local: Whether all its queues are of this manager.
+        transactional: Whether those of this manager are; None: it has none here.
+        places: Opened to send: which queues the name leads to; order is kept between names that
+            have one in common. Numbers of the queue manager's.
+        turn: How many have opened it so that others cannot receive, this one included.
+    """
+
+    def __init__(self, manager: Runner, on: Pinned, handle: Handle) -> None:
+        self._manager = manager
+        self._on = on
+        self._state = handle
+        self.name = handle.name
+        self.local = handle.local
+        self.transactional = handle.transactional
+        self.places = handle.places
+        self.turn = handle.turn
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    @property
+    def handle(self) -> int:
+        """Its number; 0 once it was closed."""
+        return self._state.number
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its connection still lives, as far as that can be known without asking."""
+        return bool(self.handle) and self._on.alive  # tasks
+        # threads: return bool(self.handle) and self._on.look()
+
+    async def _run(self, plan: Plan[T]) -> T:
+        """Carry a plan out on the connection of the handle (for the classes of this package)."""
+        self._state.check(alive=await self._on.look())
+        return await self._manager._run(plan, self._on)
+
+    receive = tasks(handles.receive)
+    receive_many = tasks(handles.receive_many)
+    peek = tasks(handles.peek)
+    peek_many = tasks(handles.peek_many)
+
+    async def send(
+        self, body: Body | Nothing = NOTHING, *, json: object = NOTHING,
+        transactional: bool | None = None, **properties: Unpack[SendProperties],
+    ) -> MessageId:  # fmt: skip
+        """Send one message now; see ``QueueManager.send``."""
+        self._state.check_process()
+        session = self._state.session
+        plan = send(session, self.name, body, json=json, transactional=transactional, **properties)
+        return await self._manager._run(plan)
+
+    async def cursor(self, *, alone: bool = False) -> AsyncCursor:
+        """A place in the queue that moves from message to message; see ``onceq.Cursor``.
+
+        Args:
+            alone: Close the queue with the cursor.
+        """
+        return AsyncCursor(self, await self._run(receiving.of_handle(self._state)), alone=alone)
+
+    # threads: @after_call
+    async def close(self) -> None:
+        """Give the handle back; receives that wait through it end with OperationCancelled."""
+        if self._on.alive:
+            await self._manager._run(handles.close(self._state), self._on)
+        self._state.number = 0
+
+
+class AsyncCursor(ForTasks):
+    """A place in a queue. Made by ``AsyncOpenQueue.cursor``; ends with the open queue.
+
+    ``IllegalCursorAction``: it has looked at no message yet. ``MessageAlreadyReceived``: the
+    message that it stands at is gone; ``peek_next`` goes on.
+    """
+
+    def __init__(self, queue: AsyncOpenQueue, place: Place, *, alone: bool) -> None:
+        self._queue = queue
+        self._manager = queue._manager
+        self._state = place
+        self._alone = alone
+
+    @classmethod
+    def opened(cls, manager: Runner, on: Pinned, place: Place) -> Self:
+        """One that has its queue for itself (for ``QueueManager.cursor``)."""
+        return cls(AsyncOpenQueue(manager, on, place.handle), place, alone=True)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def _run(self, plan: Plan[T]) -> T:
+        """Carry a plan out (for the classes of this package)."""
+        return await self._queue._run(plan)
+
+    peek_current = tasks(receiving.peek_current)
+    peek_next = tasks(receiving.peek_next)
+    peek_previous = tasks(receiving.peek_previous)
+    peek_first = tasks(receiving.peek_first)
+    peek_last = tasks(receiving.peek_last)
+
+    async def receive_current(
+        self, *, timeout: float | None = None, transaction: AsyncTransaction | None = None
+    ) -> Message:
+        """Take the message that it stands at; the next call is about the one behind it.
+
+        Args:
+            transaction: An AsyncTransaction of the same queue manager; None: at once and for good.
+        """
+        if transaction is not None:
+            return await transaction._run(self._state.taking(transaction._state, timeout))
+        return await self._run(self._state.looking("current", timeout, peek=False))
+
+    # threads: @after_call
+    async def close(self) -> None:
+        """Give it back."""
+        with contextlib.suppress(InvalidHandle, HandleLost, WrongProcess):
+            await self._run(self._state.closing())
+        if self._alone:
+            await self._queue.close()
+
+
+# ---- manager -------------------------------------------------------------------------------------
 
 
 class AsyncQueueManager(AsyncConsuming, AsyncLooking):
@@ -48,13 +198,13 @@ class AsyncQueueManager(AsyncConsuming, AsyncLooking):
     delete_queue = tasks(admin.delete_queue)
     purge = tasks(admin.purge)
     open_queue = opening(handles.open_queue, AsyncOpenQueue)
-    cursor = opening(cursors.cursor, AsyncCursor.opened)
+    cursor = opening(receiving.cursor, AsyncCursor.opened)
 
     # ---- messages -------------------------------------------------------------------------
 
     send = tasks(sending.send)
     send_many = tasks(sending.send_many)
-    send_tracked = following(tracking.send_tracked)
+    send_tracked = following(sending.send_tracked)
     request = tasks(retry.request)
     reply = tasks(retry.reply)
     receive = tasks(receiving.receive)
@@ -66,7 +216,7 @@ class AsyncQueueManager(AsyncConsuming, AsyncLooking):
     remove = tasks(receiving.remove)
     move = tasks(receiving.move)
     outcome = tasks(unit_of_work.outcome)
-    tracking_queue = tasks(tracking.tracking_queue)
+    tracking_queue = tasks(sending.tracking_queue)
 
     def send_current(
         self, destination: str, body: Body | Nothing = NOTHING, *, json: object = NOTHING,
@@ -115,11 +265,11 @@ class AsyncQueueManager(AsyncConsuming, AsyncLooking):
     reset_stream = tasks(operate.reset_stream)
     forget_peer = tasks(operate.forget_peer)
     accept_clock = tasks(operate.accept_clock)
-    grant = tasks(rights_plans.grant)
-    revoke = tasks(rights_plans.revoke)
-    explain_right = tasks(rights_plans.explain_right)
-    create_token = tasks(rights_plans.create_token)
-    revoke_token = tasks(rights_plans.revoke_token)
+    grant = tasks(admin.grant)
+    revoke = tasks(admin.revoke)
+    explain_right = tasks(admin.explain_right)
+    create_token = tasks(admin.create_token)
+    revoke_token = tasks(admin.revoke_token)
     start_job = tasks(admin.start_job)
     job_destinations = tasks(admin.job_destinations)
     cancel_job = tasks(admin.cancel_job)

@@ -26,15 +26,23 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 from onceq.client import enlisting
-from onceq.client.binding import Ambient, TasksFace, counted, get_ambient, set_ambient, tasks
-from onceq.client.enlisting import Partners
-from onceq.client.owners import ForTasks
-from onceq.client.plans import branches, tracking, transaction
+from onceq.client.enlisting import (
+    Ambient,
+    Partners,
+    TasksFace,
+    counted,
+    get_ambient,
+    set_ambient,
+    tasks,
+)
+from onceq.client.link import ForTasks
+from onceq.client.plans import branches, transaction
+from onceq.client.plans import send as tracking
 from onceq.client.plans.branches import BranchUnit
-from onceq.client.plans.plan import DONE, Plan
-from onceq.client.plans.tracking import Trail
+from onceq.client.plans.selection import DONE, Plan
+from onceq.client.plans.send import Trail
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.results import MessageIds
+from onceq.client.properties import MessageIds
 from onceq.client.tasks.running import Home, Pinned, Runner, opening
 from onceq.model.branches import Vote, Xid
 from onceq.model.identity import MessageId

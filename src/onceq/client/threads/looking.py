@@ -4,10 +4,9 @@ this."""
 
 from __future__ import annotations
 
-from onceq.client.binding import threads
+from onceq.client.enlisting import threads
 from onceq.client.plans import operate
 from onceq.client.plans import queues as admin
-from onceq.client.plans import rights as rights_plans
 from onceq.client.threads.connected import Connected
 
 
@@ -39,9 +38,9 @@ class Looking(Connected):
     eod_send_info = threads(operate.eod_send_info)
     eod_receive_info = threads(operate.eod_receive_info)
 
-    rights = threads(rights_plans.rights)
-    trail = threads(rights_plans.trail)
-    trail_end = threads(rights_plans.trail_end)
-    tokens = threads(rights_plans.tokens)
+    rights = threads(admin.rights)
+    trail = threads(admin.trail)
+    trail_end = threads(admin.trail_end)
+    tokens = threads(admin.tokens)
     jobs = threads(admin.jobs)
     job = threads(admin.job)

@@ -1,6 +1,8 @@
 # Made from client/tasks/manager.py by tools/faces.py: edit that, and run `make format`.
 """Queue managers: embedded in this process, or connected to a daemon.
 
+Queues that they hold open, and cursors, are here too.
+
 Every method may be called from any thread. In ``onceq.aio`` an object belongs to the event loop
 that made it, and any number of its tasks may use it at once.
 """
@@ -11,29 +13,176 @@ import contextlib
 import math
 import time
 from collections.abc import Callable
-from typing import Unpack
+from typing import Self, TypeVar, Unpack
 
 from onceq.client import backups, retry
-from onceq.client.binding import current_transaction, threads
+from onceq.client.enlisting import current_transaction, threads
+from onceq.client.link import StaysHere, after_call
 from onceq.client.plans import branches as verbs
-from onceq.client.plans import cursors, handles, operate, tracking, unit_of_work
+from onceq.client.plans import handles, operate, unit_of_work
 from onceq.client.plans import queues as admin
 from onceq.client.plans import receive as receiving
-from onceq.client.plans import rights as rights_plans
 from onceq.client.plans import send as sending
-from onceq.client.plans.tracking import Trail, given
-from onceq.client.properties import NOTHING, Body, Nothing, SendProperties
-from onceq.client.results import BackupReport, Progress
+from onceq.client.plans.handles import Handle
+from onceq.client.plans.receive import Place
+from onceq.client.plans.selection import Plan
+from onceq.client.plans.send import Trail, given, send
+from onceq.client.properties import NOTHING, BackupReport, Body, Nothing, Progress, SendProperties
 from onceq.client.stopping import pause
 from onceq.client.threads.consuming import Consuming
 from onceq.client.threads.looking import Looking
-from onceq.client.threads.open_queue import Cursor, OpenQueue
-from onceq.client.threads.running import opening
-from onceq.client.threads.transaction import Groups, Tracked, Xa, following
+from onceq.client.threads.running import Pinned, Runner, opening
+from onceq.client.threads.transaction import (
+    Groups,
+    Tracked,
+    Transaction,
+    Xa,
+    following,
+)
 from onceq.client.threads.transaction import branch as work_in
-from onceq.errors import OnceqError
+from onceq.errors import HandleLost, InvalidHandle, OnceqError, WrongProcess
 from onceq.model.identity import MessageId
+from onceq.model.message import Message
 from onceq.model.views.looks import JobView
+
+# ---- open queue ----------------------------------------------------------------------------------
+#
+# Open queues and cursors.
+
+
+T = TypeVar("T")
+
+
+class OpenQueue(StaysHere):
+    """A queue held open. Made by ``QueueManager.open_queue``.
+
+    Attributes:
+        name: As it was opened.
+        local: Whether all its queues are of this manager.
+        transactional: Whether those of this manager are; None: it has none here.
+        places: Opened to send: which queues the name leads to; order is kept between names that
+            have one in common. Numbers of the queue manager's.
+        turn: How many have opened it so that others cannot receive, this one included.
+    """
+
+    def __init__(self, manager: Runner, on: Pinned, handle: Handle) -> None:
+        self._manager = manager
+        self._on = on
+        self._state = handle
+        self.name = handle.name
+        self.local = handle.local
+        self.transactional = handle.transactional
+        self.places = handle.places
+        self.turn = handle.turn
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    @property
+    def handle(self) -> int:
+        """Its number; 0 once it was closed."""
+        return self._state.number
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its connection still lives, as far as that can be known without asking."""
+        return bool(self.handle) and self._on.look()
+
+    def _run(self, plan: Plan[T]) -> T:
+        """Carry a plan out on the connection of the handle (for the classes of this package)."""
+        self._state.check(alive=self._on.look())
+        return self._manager._run(plan, self._on)
+
+    receive = threads(handles.receive)
+    receive_many = threads(handles.receive_many)
+    peek = threads(handles.peek)
+    peek_many = threads(handles.peek_many)
+
+    def send(
+        self, body: Body | Nothing = NOTHING, *, json: object = NOTHING,
+        transactional: bool | None = None, **properties: Unpack[SendProperties],
+    ) -> MessageId:  # fmt: skip
+        """Send one message now; see ``QueueManager.send``."""
+        self._state.check_process()
+        session = self._state.session
+        plan = send(session, self.name, body, json=json, transactional=transactional, **properties)
+        return self._manager._run(plan)
+
+    def cursor(self, *, alone: bool = False) -> Cursor:
+        """A place in the queue that moves from message to message; see ``onceq.Cursor``.
+
+        Args:
+            alone: Close the queue with the cursor.
+        """
+        return Cursor(self, self._run(receiving.of_handle(self._state)), alone=alone)
+
+    @after_call
+    def close(self) -> None:
+        """Give the handle back; receives that wait through it end with OperationCancelled."""
+        if self._on.alive:
+            self._manager._run(handles.close(self._state), self._on)
+        self._state.number = 0
+
+
+class Cursor(StaysHere):
+    """A place in a queue. Made by ``OpenQueue.cursor``; ends with the open queue.
+
+    ``IllegalCursorAction``: it has looked at no message yet. ``MessageAlreadyReceived``: the
+    message that it stands at is gone; ``peek_next`` goes on.
+    """
+
+    def __init__(self, queue: OpenQueue, place: Place, *, alone: bool) -> None:
+        self._queue = queue
+        self._manager = queue._manager
+        self._state = place
+        self._alone = alone
+
+    @classmethod
+    def opened(cls, manager: Runner, on: Pinned, place: Place) -> Self:
+        """One that has its queue for itself (for ``QueueManager.cursor``)."""
+        return cls(OpenQueue(manager, on, place.handle), place, alone=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _run(self, plan: Plan[T]) -> T:
+        """Carry a plan out (for the classes of this package)."""
+        return self._queue._run(plan)
+
+    peek_current = threads(receiving.peek_current)
+    peek_next = threads(receiving.peek_next)
+    peek_previous = threads(receiving.peek_previous)
+    peek_first = threads(receiving.peek_first)
+    peek_last = threads(receiving.peek_last)
+
+    def receive_current(
+        self, *, timeout: float | None = None, transaction: Transaction | None = None
+    ) -> Message:
+        """Take the message that it stands at; the next call is about the one behind it.
+
+        Args:
+            transaction: A Transaction of the same queue manager; None: at once and for good.
+        """
+        if transaction is not None:
+            return transaction._run(self._state.taking(transaction._state, timeout))
+        return self._run(self._state.looking("current", timeout, peek=False))
+
+    @after_call
+    def close(self) -> None:
+        """Give it back."""
+        with contextlib.suppress(InvalidHandle, HandleLost, WrongProcess):
+            self._run(self._state.closing())
+        if self._alone:
+            self._queue.close()
+
+
+# ---- manager -------------------------------------------------------------------------------------
 
 
 class QueueManager(Consuming, Looking):
@@ -48,13 +197,13 @@ class QueueManager(Consuming, Looking):
     delete_queue = threads(admin.delete_queue)
     purge = threads(admin.purge)
     open_queue = opening(handles.open_queue, OpenQueue)
-    cursor = opening(cursors.cursor, Cursor.opened)
+    cursor = opening(receiving.cursor, Cursor.opened)
 
     # ---- messages -------------------------------------------------------------------------
 
     send = threads(sending.send)
     send_many = threads(sending.send_many)
-    send_tracked = following(tracking.send_tracked)
+    send_tracked = following(sending.send_tracked)
     request = threads(retry.request)
     reply = threads(retry.reply)
     receive = threads(receiving.receive)
@@ -66,7 +215,7 @@ class QueueManager(Consuming, Looking):
     remove = threads(receiving.remove)
     move = threads(receiving.move)
     outcome = threads(unit_of_work.outcome)
-    tracking_queue = threads(tracking.tracking_queue)
+    tracking_queue = threads(sending.tracking_queue)
 
     def send_current(
         self, destination: str, body: Body | Nothing = NOTHING, *, json: object = NOTHING,
@@ -115,11 +264,11 @@ class QueueManager(Consuming, Looking):
     reset_stream = threads(operate.reset_stream)
     forget_peer = threads(operate.forget_peer)
     accept_clock = threads(operate.accept_clock)
-    grant = threads(rights_plans.grant)
-    revoke = threads(rights_plans.revoke)
-    explain_right = threads(rights_plans.explain_right)
-    create_token = threads(rights_plans.create_token)
-    revoke_token = threads(rights_plans.revoke_token)
+    grant = threads(admin.grant)
+    revoke = threads(admin.revoke)
+    explain_right = threads(admin.explain_right)
+    create_token = threads(admin.create_token)
+    revoke_token = threads(admin.revoke_token)
     start_job = threads(admin.start_job)
     job_destinations = threads(admin.job_destinations)
     cancel_job = threads(admin.cancel_job)

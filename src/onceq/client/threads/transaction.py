@@ -27,15 +27,22 @@ from types import TracebackType
 from typing import Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 from onceq.client import enlisting
-from onceq.client.binding import Ambient, ThreadsFace, get_ambient, set_ambient, threads
-from onceq.client.enlisting import Partners
-from onceq.client.owners import StaysHere, after_call
-from onceq.client.plans import branches, tracking, transaction
+from onceq.client.enlisting import (
+    Ambient,
+    Partners,
+    ThreadsFace,
+    get_ambient,
+    set_ambient,
+    threads,
+)
+from onceq.client.link import StaysHere, after_call
+from onceq.client.plans import branches, transaction
+from onceq.client.plans import send as tracking
 from onceq.client.plans.branches import BranchUnit
-from onceq.client.plans.plan import DONE, Plan
-from onceq.client.plans.tracking import Trail
+from onceq.client.plans.selection import DONE, Plan
+from onceq.client.plans.send import Trail
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.results import MessageIds
+from onceq.client.properties import MessageIds
 from onceq.client.threads.running import Home, Pinned, Runner, opening
 from onceq.model.branches import Vote, Xid
 from onceq.model.identity import MessageId

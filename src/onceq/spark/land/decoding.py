@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
-from onceq.spark.error_codes import wrong
+from onceq.spark.argument_checks import wrong
 from onceq.spark.land.plan import DATE, DATED, ERRORS, REASON, Field, Plan
 from onceq.spark.message_columns import WIDE_TEXT, text_of
 

@@ -1,5 +1,8 @@
 """What a landing remembers in the folder of its table: the plan, and which batches are done.
 
+It writes files of landings so that they survive a loss of power, and puts those of a batch into
+their place under its number.
+
 A folder belongs to one plan as soon as a batch of it was planned; until then the next plan replaces
 a mistyped one. What may change from run to run is what makes no difference to the rows: sizes of
 batches, whether it goes on, and columns that are added (``plan.check_change``).
@@ -17,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from onceq.model.names import folded
+from onceq.spark.argument_checks import wrong
 from onceq.spark.connections import parts_of
-from onceq.spark.error_codes import wrong
 from onceq.spark.land.plan import Field, Plan, check_change
 
 if TYPE_CHECKING:
@@ -28,9 +31,6 @@ if TYPE_CHECKING:
 # ---- files ---------------------------------------------------------------------------------------
 #
 # Files of landings and replays that survive a loss of power, and the Parquet files of a batch.
-#
-# Spark's tasks write the files of a batch beside the table. They are made durable, and moved to
-# their place under the number of the batch, instead of those of an earlier attempt.
 
 
 def sync_path(path: Path) -> None:

@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from onceq.spark.argument_checks import wrong
 from onceq.spark.connections import FROM_ENVIRONMENT, CredentialFiles
-from onceq.spark.error_codes import wrong
 from onceq.spark.source.options import COLUMNS, USUAL
 
 TABLES: Final = ("parquet", "delta", "iceberg")

@@ -19,8 +19,8 @@ from zlib import crc32
 from onceq.audit.landed import DIFFERENT, IDENTIFIED, SUM, Landed
 from onceq.model.names import local
 from onceq.model.wording import plural
+from onceq.spark.argument_checks import wrong
 from onceq.spark.connections import targets_of
-from onceq.spark.error_codes import wrong
 from onceq.spark.land.memory import DRAINED, FORMAT, HIDDEN
 from onceq.spark.land.plan import ERRORS, IDENTITY, LIBRARIES, Plan
 from onceq.spark.land.tables import Table, open_errors, open_table

@@ -13,8 +13,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from onceq.errors import OnceqError, ServiceNotAvailable
+from onceq.spark.argument_checks import wrong
 from onceq.spark.connections import Target
-from onceq.spark.error_codes import wrong
 from onceq.spark.land import decoding
 from onceq.spark.land import memory as files
 from onceq.spark.land.memory import Memory, began

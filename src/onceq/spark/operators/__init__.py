@@ -3,8 +3,7 @@
 from onceq.spark.operators.eod import accepted, eod_filter, order_acknowledgments, rejected
 from onceq.spark.operators.expanding import expand_destinations, refused, sent
 from onceq.spark.operators.numbering import number
-from onceq.spark.operators.saved_state import state
-from onceq.spark.operators.settling import acknowledgment_messages, settle
+from onceq.spark.operators.settling import acknowledgment_messages, settle, state
 
 __all__ = [
     "accepted",

@@ -21,8 +21,7 @@ from onceq.model.marks import NEVER_S, SECOND_US
 from onceq.model.names import folded
 from onceq.model.queue import QUOTA_UNLIMITED_KB
 from onceq.model.resultcodes import MessageClass
-from onceq.spark.argument_checks import require_frame
-from onceq.spark.error_codes import wrong
+from onceq.spark.argument_checks import require_frame, wrong
 from onceq.spark.operators import rules
 from onceq.spark.operators.columns import TEXT, WHOLE, YES_NO, need
 from onceq.spark.operators.rules import FOREVER, NOT_YET, Flags, Ints, Messages

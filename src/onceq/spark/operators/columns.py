@@ -26,8 +26,7 @@ import pyarrow.compute as pc
 
 from onceq.model.identity import read_number
 from onceq.model.names import folded
-from onceq.spark.argument_checks import require_frame, require_integer, require_names
-from onceq.spark.error_codes import wrong
+from onceq.spark.argument_checks import require_frame, require_integer, require_names, wrong
 from onceq.spark.operators.rules import NUMBER_MAX, Flags, Ints, Streams
 
 STREAM_MAX: Final = (1 << 64) - 1

@@ -30,8 +30,7 @@ import pyarrow.compute as pc
 
 from onceq.model.limits import TIME_TO_REACH_QUEUE_DEFAULT_S
 from onceq.model.resultcodes import MessageClass, class_name
-from onceq.spark.argument_checks import require_integer
-from onceq.spark.error_codes import wrong
+from onceq.spark.argument_checks import require_integer, wrong
 from onceq.spark.operators.columns import (
     TEXT,
     WHOLE,

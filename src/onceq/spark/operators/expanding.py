@@ -23,8 +23,7 @@ from onceq.errors import NoDirectory, OnceqError, QueueNotFound, UnsupportedOper
 from onceq.model.directory import Snapshot
 from onceq.model.names import FormatName, Kind, check_send, elements_of, in_order, parse_path_name
 from onceq.model.wording import one_line
-from onceq.spark.argument_checks import described, require_flag
-from onceq.spark.error_codes import wrong
+from onceq.spark.argument_checks import described, require_flag, wrong
 from onceq.spark.operators.columns import TEXT, free, need, with_columns
 from onceq.spark.operators.key_buckets import BATCH_ROWS
 

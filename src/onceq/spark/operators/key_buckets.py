@@ -1,5 +1,7 @@
 """How an operator reaches its rows, and what it remembers of each key.
 
+It also packs rows into Arrow parcels, one for each bucket of keys.
+
 ``Memory`` has one record for each key of a bucket, read and written as one table with the rows of a
 micro-batch, so that the state store sees one value for thousands of keys. The number of buckets
 stands in it: with another number the keys would lie elsewhere, and the operator would decide again
@@ -32,22 +34,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.streaming import StatefulProcessor
 
-from onceq.spark.error_codes import wrong
+from onceq.spark.argument_checks import wrong
 from onceq.spark.operators.columns import alike_column, bucket_of, keyed, stateful
 from onceq.spark.operators.rules import Flags, Ints
 
 # ---- row packing ---------------------------------------------------------------------------------
 #
 # Rows packed into parcels: one row of Spark's for many of the user's.
-#
-# What a stateful operator costs in Spark is mostly the work for each row between JVM and Python:
-# sorting, shuffling, converting. So rows are put into Arrow parcels, one for each bucket of keys,
-# before they are shuffled, and taken out by the operator, or behind it where Spark would go
-# through their columns value by value (`plain`). All parcels of a bucket meet in one task. With
-# them goes the time of the micro-batch, which Spark logs before it begins and repeats with it; so
-# what depends on time is the same again when a batch is run again.
-#
-# Upholds: I24 (a parcel has a limited size).
 
 
 PARCEL_ROWS: Final = 65_536

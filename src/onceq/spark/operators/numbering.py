@@ -28,8 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onceq.spark.argument_checks import require_integer
-from onceq.spark.error_codes import wrong
+from onceq.spark.argument_checks import require_integer, wrong
 from onceq.spark.operators.columns import (
     STREAM_MAX,
     TEXT,

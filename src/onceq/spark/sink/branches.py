@@ -35,8 +35,8 @@ from onceq.errors import (
 )
 from onceq.model.branches import Vote, Xid
 from onceq.model.run import Run
+from onceq.spark.argument_checks import coded
 from onceq.spark.connections import Patience, Spell
-from onceq.spark.error_codes import coded
 from onceq.spark.sink.rows import Piece
 
 if TYPE_CHECKING:

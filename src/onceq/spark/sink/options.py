@@ -24,7 +24,7 @@ from typing import Any, Final
 from onceq.errors import IllegalFormatName, OnceqError
 from onceq.model.limits import GROUP_APP_CHARS_MAX
 from onceq.model.names import parse_any
-from onceq.spark.argument_checks import Option, named, number, yes_no
+from onceq.spark.argument_checks import Option, named, number, wrong, yes_no
 from onceq.spark.connections import (
     CREDENTIALS,
     FROM_ENVIRONMENT,
@@ -36,7 +36,6 @@ from onceq.spark.connections import (
     patience_of,
     scheme_of,
 )
-from onceq.spark.error_codes import wrong
 
 VERSION_MAX: Final = (1 << 63) - 1
 LIFETIME_S_MAX: Final = 0xFFFF_FFFE

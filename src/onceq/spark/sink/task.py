@@ -31,8 +31,7 @@ import numpy as np
 import pyarrow as pa
 
 from onceq.client.properties import checked
-from onceq.client.threads.manager import QueueManager
-from onceq.client.threads.open_queue import OpenQueue
+from onceq.client.threads.manager import OpenQueue, QueueManager
 from onceq.errors import (
     BranchState,
     ConfigurationError,
@@ -57,8 +56,8 @@ from onceq.model.identity import guid_bytes
 from onceq.model.limits import LABEL_CHARS_MAX
 from onceq.model.names import parse_any
 from onceq.model.run import Run
+from onceq.spark.argument_checks import coded
 from onceq.spark.connections import connection
-from onceq.spark.error_codes import coded
 from onceq.spark.sink.branches import Filling, Kept, Line, NotTaken, Opened, fence, parts, unnoticed
 from onceq.spark.sink.options import SinkOptions, name_there, place_of
 from onceq.spark.sink.rows import BODY_BYTES_MAX, Piece, Pieces, rows_sum

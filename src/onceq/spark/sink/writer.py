@@ -44,8 +44,8 @@ from onceq.client.threads.manager import QueueManager
 from onceq.errors import GroupDiffers, GroupIncomplete, ManagerAway, OnceqError, UsageError
 from onceq.model.branches import GROUP_MARK, ONCEQ_FORMAT, Xid, group_of
 from onceq.model.views.looks import GroupResult
+from onceq.spark.argument_checks import coded, wrong
 from onceq.spark.connections import connection
-from onceq.spark.error_codes import coded, wrong
 from onceq.spark.sink.branches import Line, asked_again
 from onceq.spark.sink.options import SinkOptions
 from onceq.spark.sink.rows import digest_of, target_of

@@ -28,10 +28,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from onceq.client.opening import connect_for_job
-from onceq.client.plans import cursors
+from onceq.client.plans import receive
 from onceq.client.stopping import pause
-from onceq.client.threads.manager import QueueManager
-from onceq.client.threads.open_queue import OpenQueue
+from onceq.client.threads.manager import OpenQueue, QueueManager
 from onceq.errors import (
     HandleLost,
     InDoubt,
@@ -45,8 +44,8 @@ from onceq.errors import (
 from onceq.model import requests
 from onceq.model.views.queues import QueueView, RangeView, ReaderView
 from onceq.spark import connections
+from onceq.spark.argument_checks import coded
 from onceq.spark.connections import FROM_ENVIRONMENT, CredentialFiles, Patience, Spell
-from onceq.spark.error_codes import coded
 from onceq.spark.source import offsets
 from onceq.spark.source.conflicts import StreamIdentity, is_from_here
 from onceq.spark.source.offsets import QueueSample, Range
@@ -366,7 +365,7 @@ class Access:
         """Who has read a queue and removed what he had read."""
 
         def work(manager: QueueManager) -> list[ReaderView]:
-            return manager._run(cursors.readers(manager._state, queue))
+            return manager._run(receive.readers(manager._state, queue))
 
         return self._do(queue, work)
 
@@ -388,7 +387,7 @@ class Access:
             with manager.transaction() as tx:
                 for (queue, part), sight in zip(parts, sights, strict=True):
                     take = self._take(queue, part, reader)
-                    plan = cursors.take(tx._state if sight.transactional else None, take)
+                    plan = receive.take(tx._state if sight.transactional else None, take)
                     run = tx._run if sight.transactional else manager._run
                     found.append(run(plan))
             return found
@@ -406,7 +405,7 @@ class Access:
 def _renewed(manager: QueueManager, held: OpenQueue) -> bool:
     """Renew a hold; False: it is over. One without a lease ends with its connection alone."""
     try:
-        held._run(cursors.renew(held._state, LEASE_MS))
+        held._run(receive.renew(held._state, LEASE_MS))
     except (InvalidHandle, HandleLost):
         return False
     return True

@@ -1,5 +1,7 @@
 """Checkpoints that contradict what a queue manager knows: new ones, old ones, batches asked again.
 
+It also tells what became of messages that went from a batch between its counting and its reading.
+
 Spark counts the batches of a query in its checkpoint. With a new checkpoint they begin with 0, and
 a sink that remembers what it has written (a file sink in ``_spark_metadata``, a Delta table in its
 log) takes them for batches that it has, writes nothing, and reports success. Messages that this
@@ -178,14 +180,6 @@ def _whose(one: ReaderView) -> str:
 # ---- losses --------------------------------------------------------------------------------------
 #
 # Messages that went from a batch between its counting and its reading, and what became of them.
-#
-# A batch is counted when it is made. What had gone before is a hole, and no loss. What goes
-# between counting and reading has a cause, and its queue manager knows it (`RangeView.ended`).
-# A message that expired was not lost: its sender wanted that. Every other cause ends the query,
-# or is logged if `failOnDataLoss` is false. What an operator took away before the counting is
-# logged too.
-#
-# Upholds: PIPE-3; I4 at the connector (nothing is missing without a word).
 
 
 log = logging.getLogger("onceq.spark")

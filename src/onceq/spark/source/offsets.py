@@ -1,5 +1,7 @@
 """Offsets of the source: which messages a micro-batch has, and how far a stream is behind.
 
+It also decides where a batch begins and ends, and which part of it each task reads.
+
 A place in a queue is the lookup identifier of the last message before it: ranges are open below
 and closed above. Spark logs the end offset of a batch before it runs the batch, and does not log
 the first offset of a query at all. So an end offset carries the beginning of its batch too, and a
@@ -12,7 +14,8 @@ were, and later counts are compared with that.
 ``lag`` reads the progress that Spark reports with every batch: where each source is, and where its
 data ends. Both are offsets of this source, so the difference is a number of messages.
 
-Everything here is arithmetic. Upholds: I4 at the connector (a batch has the same rows each time).
+Everything here is arithmetic. Upholds: I4 at the connector (a batch has the same rows each time),
+I4 at the connector (a batch ends where its order does), I18 (a place is found, and no message).
 """
 
 from __future__ import annotations
@@ -24,9 +27,8 @@ from typing import Any, Final, Protocol, TypeVar
 
 from onceq.errors import OnceqError
 from onceq.model.views.queues import RangeView
-from onceq.spark.argument_checks import described
+from onceq.spark.argument_checks import described, wrong
 from onceq.spark.connections import EARLIEST, LATEST
-from onceq.spark.error_codes import wrong
 
 # ---- offsets -------------------------------------------------------------------------------------
 
@@ -297,19 +299,6 @@ def _offset(value: Any) -> Offset | None:
 # ---- batch limits --------------------------------------------------------------------------------
 #
 # Where a batch begins and ends, and which part of it each task reads.
-#
-# A message that a transaction holds may come back to its place, so nothing behind it is read
-# before that transaction ends. Where nothing has gone from a queue, places are messages, and
-# there is nothing to ask. Otherwise its queue manager counts, without reading
-# (`access.Access.count`).
-#
-# A stream may also begin at a time. In a queue where every message comes in at the end, messages
-# have arrived in the order of their places, so a search by halves finds the first one of a time
-# in some twenty looks. A clock that was set back leaves messages with an earlier time behind
-# later ones; then the search finds one of several places at which the time begins.
-#
-# Everything here is arithmetic. Upholds: I4 at the connector (a batch ends where its order does),
-# I18 (a place is found, and no message).
 
 
 PARTITION_MESSAGES: Final = 65_536

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from onceq.model.limits import READER_CHARS_MAX
-from onceq.spark.argument_checks import Option, named, number, second_of, span_s, yes_no
+from onceq.spark.argument_checks import Option, named, number, second_of, span_s, wrong, yes_no
 from onceq.spark.connections import (
     CREDENTIALS,
     LOOKUP_MAX,
@@ -35,7 +35,6 @@ from onceq.spark.connections import (
     targets_of,
     word_of,
 )
-from onceq.spark.error_codes import wrong
 from onceq.spark.source.offsets import BATCH_MESSAGES
 
 NEVER: Final = -1

@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from onceq.errors import OnceqError, QueueNotFound
+from onceq.spark.argument_checks import wrong
 from onceq.spark.connections import QUEUES_MAX, Target
-from onceq.spark.error_codes import wrong
 from onceq.spark.source.access import Access
 from onceq.spark.source.offsets import NOTHING, Offset, QueueSample, Range
 from onceq.spark.source.options import SourceOptions

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from onceq.spark.argument_checks import wrong
 from onceq.spark.connections import LATEST, Target
-from onceq.spark.error_codes import wrong
 from onceq.spark.source.access import Access, borrowed
 from onceq.spark.source.conflicts import judge
 from onceq.spark.source.offsets import QueueSample, Range, beginning, split, start_of

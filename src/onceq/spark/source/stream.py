@@ -35,8 +35,8 @@ from pyspark.sql.streaming.datasource import (
 from onceq.client.stopping import pause
 from onceq.errors import MessagesMissing, OnceqError
 from onceq.model.views.queues import RangeView, ReaderView
+from onceq.spark.argument_checks import wrong
 from onceq.spark.connections import Target
-from onceq.spark.error_codes import wrong
 from onceq.spark.source.access import Access
 from onceq.spark.source.conflicts import (
     StreamIdentity,

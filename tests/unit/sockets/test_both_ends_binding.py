@@ -12,7 +12,7 @@ from onceq.client import credentials
 from onceq.client.address import Address, check_whose
 from onceq.client.credentials import check_listener
 from onceq.errors import ConfigurationError, WrongAddress
-from onceq.sockets.binding import bound_to, listener
+from onceq.sockets.both_ends import bound_to, listener
 
 SOMEBODY = 65_534
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onceq.client.plans.tracking import tracking_queue
+from onceq.client.plans.send import tracking_queue
 from onceq.errors import QueueExists, QueueNotFound, ReceiveTimeout
 from onceq.model import requests
 from onceq.model.views.queues import QueueView

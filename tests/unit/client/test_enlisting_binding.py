@@ -13,8 +13,8 @@ import pytest
 
 import onceq
 from onceq import aio
-from onceq.client.binding import tasks, threads
-from onceq.client.plans.plan import Plan, ask
+from onceq.client.enlisting import tasks, threads
+from onceq.client.plans.selection import Plan, ask
 from onceq.client.session import Session
 from onceq.model import requests
 from tests.unit.client.script import Script
@@ -120,7 +120,7 @@ async def tasks(qm: aio.AsyncQueueManager, tx: aio.AsyncTransaction) -> None:
 """
 SAID = (
     'note: Revealed type is "def (name: str) -> int"',
-    'note: Revealed type is "onceq.client.threads.open_queue.OpenQueue"',
+    'note: Revealed type is "onceq.client.threads.manager.OpenQueue"',
     'note: Revealed type is "onceq.model.message.Message"',
     'note: Revealed type is "onceq.client.threads.transaction.Tracked"',
     'error: Argument 1 has incompatible type "int"; expected "str"',
@@ -128,7 +128,7 @@ SAID = (
     'error: Argument "label" has incompatible type "list[str]"; expected "str | None"',
     'error: Argument "delivery" has incompatible type "Literal[\'fast\']"',
     'note: Revealed type is "def (name: str) -> typing.Coroutine[Any, Any, int]"',
-    'note: Revealed type is "onceq.client.tasks.open_queue.AsyncCursor"',
+    'note: Revealed type is "onceq.client.tasks.manager.AsyncCursor"',
     'note: Revealed type is "onceq.model.message.Message"',
     'note: Revealed type is "onceq.client.tasks.transaction.AsyncTracked"',
     'error: Unexpected keyword argument "force"',

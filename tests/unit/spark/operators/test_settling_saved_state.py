@@ -17,7 +17,7 @@ from onceq.spark.operators.eod import EodFilter
 from onceq.spark.operators.key_buckets import Memory, pack
 from onceq.spark.operators.numbering import Numbering
 from onceq.spark.operators.quotas import Limited
-from onceq.spark.operators.saved_state import KINDS
+from onceq.spark.operators.settling import KINDS
 from tests.unit.spark.operators.recorded_states import EOD_FILTER, NUMBER, SETTLE
 
 QUEUE = r"DIRECT=OS:HUB\private$\orders"

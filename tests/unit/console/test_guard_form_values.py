@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.console.form_values import FormValues
-from onceq.console.guard import FIELD_CHARS_MAX, FIELDS_MAX
+from onceq.console.guard import FIELD_CHARS_MAX, FIELDS_MAX, FormValues
 from onceq.errors import InvalidParameter
 
 

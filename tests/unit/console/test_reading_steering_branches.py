@@ -9,8 +9,8 @@ import pytest
 
 import onceq.aio
 from onceq.client.tasks.manager import AsyncQueueManager
-from onceq.console import steering
-from onceq.console.form_values import FormValues
+from onceq.console import reading
+from onceq.console.guard import FormValues
 from onceq.errors import InvalidParameter, UnknownBranch, UsageError
 from onceq.model.branches import Xid
 
@@ -34,24 +34,24 @@ def test_a_branch_is_decided_once_and_forgotten(tmp_path: Path) -> None:
             await qm.create_queue(Q, transactional=True)
             given = await prepared(qm, XID)
             with pytest.raises(UsageError, match="decided by hand"):
-                await steering.forget(qm, given, 0)
-            assert (await steering.preview_decision(qm, given, 0))["dry_run"]
+                await reading.forget(qm, given, 0)
+            assert (await reading.preview_decision(qm, given, 0))["dry_run"]
             dry = FormValues({**given.values, "dry_run": "1"})
-            assert (await steering.decide(qm, dry, 0))["dry_run"]
+            assert (await reading.decide(qm, dry, 0))["dry_run"]
             assert (await qm.queue(Q)).messages == 0
-            assert not (await steering.decide(qm, given, 0))["dry_run"]
+            assert not (await reading.decide(qm, given, 0))["dry_run"]
             assert (await qm.queue(Q)).messages == 1
             with pytest.raises(UsageError, match="only a prepared one"):
-                await steering.decide(qm, given, 0)
-            told = await steering.transactions(qm, FormValues({}), 0)
+                await reading.decide(qm, given, 0)
+            told = await reading.transactions(qm, FormValues({}), 0)
             assert [one["phase"] for one in told["branches"]] == ["committed by hand"]
-            assert (await steering.forget(qm, given, 0))["forgotten"]
+            assert (await reading.forget(qm, given, 0))["forgotten"]
             with pytest.raises(UnknownBranch):
-                await steering.decide(qm, given, 0)
+                await reading.decide(qm, given, 0)
             other = await prepared(qm, Xid(7, b"other", b"queue"))
             with pytest.raises(InvalidParameter, match="commit, abort"):
-                await steering.decide(qm, FormValues({**other.values, "outcome": "x"}), 0)
-            await steering.decide(qm, FormValues({**other.values, "outcome": "abort"}), 0)
+                await reading.decide(qm, FormValues({**other.values, "outcome": "x"}), 0)
+            await reading.decide(qm, FormValues({**other.values, "outcome": "abort"}), 0)
             assert (await qm.queue(Q)).messages == 1
 
     asyncio.run(whole())
