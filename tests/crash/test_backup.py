@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from onceq.errors import NotABackup, NotAStore, OnceqError
-from onceq.store.backup import Backup, Target, verify_files, write_file
+from onceq.store.backup import Backup, RestoreTarget, verify_files, write_file
 from onceq.store.identification import read_manifest
 from onceq.store.log import LogStore
 from onceq.store.recovery import check
@@ -84,7 +84,7 @@ def test_a_power_cut_while_a_backup_is_made_leaves_the_store_and_no_half_backup(
 def put_back(files: SimFiles, *, replace: bool) -> None:
     """As ``onceq.restore`` does it."""
     manifest = read_manifest(files, BACKUP)
-    target = Target(files, NEW, BACKUP)
+    target = RestoreTarget(files, NEW, BACKUP)
     try:
         target.check(replace=replace)
         for _ in target.stage(BACKUP, manifest):

@@ -151,7 +151,7 @@ def _torn_tail_is_damage(patch: pytest.MonkeyPatch) -> None:
 
 
 def _stale_segments_stay(patch: pytest.MonkeyPatch) -> None:
-    def tidy(files: SimFiles, path: str, judged: recovery.Judged, loaded: scan.Loaded) -> Any:
+    def tidy(files: SimFiles, path: str, judged: recovery.JudgedRecord, loaded: scan.Loaded) -> Any:
         behind = [s for s in loaded.segments if s.base >= judged.end]
         for segment in behind:
             loaded.segments.remove(segment)
@@ -162,7 +162,7 @@ def _stale_segments_stay(patch: pytest.MonkeyPatch) -> None:
 
 
 def _half_frame_stays(patch: pytest.MonkeyPatch) -> None:
-    def tidy(files: SimFiles, path: str, judged: recovery.Judged, loaded: scan.Loaded) -> Any:
+    def tidy(files: SimFiles, path: str, judged: recovery.JudgedRecord, loaded: scan.Loaded) -> Any:
         return real(files, path, replace(judged, half_frame=False), loaded)
 
     real = recovery.tidy
@@ -174,7 +174,7 @@ def _epoch_of_half_frames_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 def _closed_epoch_ignored(patch: pytest.MonkeyPatch) -> None:
-    def judge(*args: Any) -> recovery.Judged:
+    def judge(*args: Any) -> recovery.JudgedRecord:
         judged = real(*args)
         return replace(judged, epoch=max(judged.head.epoch, judged.recovered.checkpoint_position))
 

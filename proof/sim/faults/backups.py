@@ -20,7 +20,7 @@ from onceq.model.run import Buffer
 from onceq.model.views.managers import BackupHold
 from onceq.service.data_directory import record
 from onceq.service.engine import Engine
-from onceq.store.backup import Backup, Target, verify_store
+from onceq.store.backup import Backup, RestoreTarget, verify_store
 from onceq.store.identification import read_manifest
 from onceq.store.log import LogStore
 from onceq.testing.disk import Plan, SimFiles
@@ -199,14 +199,14 @@ class Hot:
     def _prove(self) -> None:
         """What is put back to an empty directory is what the manager was at the cut."""
         node, disks = self.node, TwoDisks(SimFiles(), self._away)
-        target = Target(disks, node.path, AWAY)
+        target = RestoreTarget(disks, node.path, AWAY)
         store = _staged(target, disks, node)
         node.recovery.put_back(store)
         store.abandon()
         target.close()
 
 
-def _staged(target: Target, disks: TwoDisks, node: Node) -> LogStore:
+def _staged(target: RestoreTarget, disks: TwoDisks, node: Node) -> LogStore:
     manifest = read_manifest(disks, AWAY)
     for _ in target.stage(AWAY, manifest):
         pass
@@ -219,7 +219,7 @@ def restore(node: Node, away: SimFiles) -> None:
     """Put a backup back to the disk of a computer whose process is over, as a restore does."""
     disks = TwoDisks(node.disk, away)
     manifest = read_manifest(disks, AWAY)
-    target = Target(disks, node.path, AWAY)
+    target = RestoreTarget(disks, node.path, AWAY)
     store = _staged(target, disks, node)
     remember(node, store, taken_s=manifest.taken_s, position=manifest.position)
     target.install(REPLACED)

@@ -114,14 +114,14 @@ class _Grant(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     queues: str = ""
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class _RightsContent(msgspec.Struct, forbid_unknown_fields=True):
     onceq_rights: int
     id: str
     number: int
     grants: list[_Grant] = []
 
 
-_decoder = msgspec.json.Decoder(_File)
+_decoder = msgspec.json.Decoder(_RightsContent)
 
 
 class RightsFile:
@@ -198,7 +198,7 @@ class RightsFile:
 def dump(book: SharedRights) -> bytes:
     """Return a book as the bytes of a file."""
     grants = [_Grant(str(one.who), words_of(one.rights), str(one.pattern)) for one in book.grants]
-    raw = msgspec.json.encode(_File(FORMAT, guid_text(book.id), book.number, grants))
+    raw = msgspec.json.encode(_RightsContent(FORMAT, guid_text(book.id), book.number, grants))
     return msgspec.json.format(raw, indent=2) + b"\n"
 
 

@@ -43,7 +43,7 @@ from onceq.model.limits import (
     SUBQUEUE_NAME_CHARS_MAX,
 )
 from onceq.model.queue import name_fault
-from onceq.model.wording import Source
+from onceq.model.wording import TextSource
 
 # ---- names ---------------------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ def queue_key(private: bool, name: str) -> str:
     return (PRIVATE_PREFIX if private else "") + name.casefold()
 
 
-_Parser = Callable[[Source, str, int], FormatName]
+_Parser = Callable[[TextSource, str, int], FormatName]
 
 
 # ---- parsing -----------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def parse_format_name(text: str) -> tuple[FormatName, ...]:
 
 
 def _elements(text: str) -> tuple[FormatName, ...]:
-    source = Source(text, IllegalFormatName)
+    source = TextSource(text, IllegalFormatName)
     source.check(chars_max=FORMAT_NAME_CHARS_MAX)
     found: list[FormatName] = []
     at = 0
@@ -241,7 +241,7 @@ def parse_path_name(text: str) -> FormatName:
 
 
 def _path(text: str) -> FormatName:
-    source = Source(text, IllegalPathName)
+    source = TextSource(text, IllegalPathName)
     source.check(chars_max=FORMAT_NAME_CHARS_MAX)
     comma = text.find(",")
     if comma >= 0:
@@ -275,7 +275,7 @@ def parse_any(text: str) -> tuple[FormatName, ...]:
     return (parse_path_name(text),)
 
 
-def _element(source: Source, part: str, at: int) -> FormatName:
+def _element(source: TextSource, part: str, at: int) -> FormatName:
     prefix, equals, rest = part.partition("=")
     parser = _PREFIXES.get(prefix.strip(" ").upper())
     if not equals or parser is None:
@@ -287,7 +287,7 @@ def _element(source: Source, part: str, at: int) -> FormatName:
 
 
 def _guid_form(kind: Kind, allowed: tuple[Suffix, ...], *, needed: bool = False) -> _Parser:
-    def parse(source: Source, rest: str, at: int) -> FormatName:
+    def parse(source: TextSource, rest: str, at: int) -> FormatName:
         guid, semicolon, tail = rest.partition(";")
         raw = _guid(source, guid, at)
         suffix = Suffix.NONE
@@ -298,13 +298,13 @@ def _guid_form(kind: Kind, allowed: tuple[Suffix, ...], *, needed: bool = False)
     return parse
 
 
-def _guid(source: Source, guid: str, at: int) -> bytes:
+def _guid(source: TextSource, guid: str, at: int) -> bytes:
     if not _GUID.fullmatch(guid):
         raise source.fault(at, "a GUID such as 01234567-89ab-cdef-0123-456789abcdef is missing")
     return guid_bytes(guid)
 
 
-def _suffix(source: Source, tail: str, at: int, allowed: tuple[Suffix, ...]) -> Suffix:
+def _suffix(source: TextSource, tail: str, at: int, allowed: tuple[Suffix, ...]) -> Suffix:
     for suffix in allowed:
         if tail.upper() == suffix.name:
             return suffix
@@ -312,7 +312,7 @@ def _suffix(source: Source, tail: str, at: int, allowed: tuple[Suffix, ...]) -> 
     raise source.fault(at, f"the suffix {wanted} is expected here")
 
 
-def _private(source: Source, rest: str, at: int) -> FormatName:
+def _private(source: TextSource, rest: str, at: int) -> FormatName:
     guid, backslash, tail = rest.replace("/", "\\").partition("\\")
     raw = _guid(source, guid, at)
     number, semicolon, suffix_text = tail.partition(";")
@@ -325,7 +325,7 @@ def _private(source: Source, rest: str, at: int) -> FormatName:
     return FormatName(Kind.PRIVATE, guid=raw, number=int(number, 16), suffix=suffix)
 
 
-def _dl(source: Source, rest: str, at: int) -> FormatName:
+def _dl(source: TextSource, rest: str, at: int) -> FormatName:
     guid, sign, domain = rest.partition("@")
     raw = _guid(source, guid, at)
     if sign and not (len(domain) <= DOMAIN_CHARS_MAX and _VISIBLE.fullmatch(domain)):
@@ -335,7 +335,7 @@ def _dl(source: Source, rest: str, at: int) -> FormatName:
     return FormatName(Kind.DL, guid=raw, domain=domain)
 
 
-def _multicast(source: Source, rest: str, at: int) -> FormatName:
+def _multicast(source: TextSource, rest: str, at: int) -> FormatName:
     match = _GROUP.fullmatch(rest)
     if match is None:
         raise source.fault(at, "an address and a port such as 234.1.1.1:8001 are missing")
@@ -351,7 +351,7 @@ def _multicast(source: Source, rest: str, at: int) -> FormatName:
     return FormatName(Kind.MULTICAST, host=group, number=int(port))
 
 
-def _direct(source: Source, rest: str, at: int) -> FormatName:
+def _direct(source: TextSource, rest: str, at: int) -> FormatName:
     protocol, colon, tail = rest.partition(":")
     upper = protocol.upper()
     if not colon or upper not in ("OS", "TCP", "HTTP", "HTTPS"):
@@ -371,7 +371,7 @@ def _direct(source: Source, rest: str, at: int) -> FormatName:
     return _place(source, path, at + len(host) + 1, (upper, host, ""))
 
 
-def _check_host(source: Source, host: str, at: int) -> None:
+def _check_host(source: TextSource, host: str, at: int) -> None:
     if not _VISIBLE.fullmatch(host):
         raise source.fault(at, "a computer name or address, without spaces, is missing")
     if host.lower().partition(";")[0] in RESERVED:
@@ -383,7 +383,7 @@ def _check_host(source: Source, host: str, at: int) -> None:
         )
 
 
-def _http(source: Source, tail: str, at: int, protocol: str) -> FormatName:
+def _http(source: TextSource, tail: str, at: int, protocol: str) -> FormatName:
     """``//host[:port]/msmq/[private$/]queue``."""
     match = _URL.fullmatch(tail.replace("\\", "/"))
     if match is None:
@@ -397,7 +397,7 @@ def _http(source: Source, tail: str, at: int, protocol: str) -> FormatName:
     return _place(source, path, at + match.start("path"), (protocol, address, ""))
 
 
-def _place(source: Source, path: str, at: int, head: tuple[str, str, str]) -> FormatName:
+def _place(source: TextSource, path: str, at: int, head: tuple[str, str, str]) -> FormatName:
     """What follows the computer in a direct name; ``head`` is its protocol, host and text."""
     protocol, host, text = head
     folded = path.lower()
@@ -427,7 +427,7 @@ def _place(source: Source, path: str, at: int, head: tuple[str, str, str]) -> Fo
 
 
 def _check(
-    source: Source,
+    source: TextSource,
     name: str,
     at: int,
     *,

@@ -26,7 +26,7 @@ from onceq.model.limits import (
     SUBQUEUE_NAME_CHARS_MAX,
 )
 from onceq.model.record import Record
-from onceq.model.wording import Source
+from onceq.model.wording import TextSource
 
 QUOTA_UNLIMITED_KB = 0xFFFF_FFFF
 TRACKING_QUEUE = "onceq.tracking"
@@ -239,4 +239,4 @@ def check_queue_name(name: str) -> None:
     """
     fault = name_fault(name, what="queue", chars_max=QUEUE_NAME_CHARS_MAX)
     if fault is not None:
-        raise Source(name, IllegalPathName).fault(*fault)
+        raise TextSource(name, IllegalPathName).fault(*fault)

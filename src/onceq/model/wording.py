@@ -52,7 +52,7 @@ def one_line(text: str) -> str:
     return f"{first}: {' '.join(shown)}" if shown else first
 
 
-class Source(Record, frozen=True):
+class TextSource(Record, frozen=True):
     """The whole text, and the class of error that its faults are."""
 
     text: str

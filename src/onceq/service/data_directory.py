@@ -38,7 +38,7 @@ from onceq.permission import check_own, denied, there
 from onceq.service.clock import Clock, SystemClock
 from onceq.service.config import Configuration, check_segment_bytes
 from onceq.service.engine import Engine
-from onceq.store.backup import Target, check_target, verify_files, verify_store, write_file
+from onceq.store.backup import RestoreTarget, check_target, verify_files, verify_store, write_file
 from onceq.store.files import SPARES, RealFiles
 from onceq.store.identification import Signed, read_file, read_identification, read_signed
 from onceq.store.log import LogStore
@@ -370,7 +370,7 @@ class Restore:
             check_target(files, self._to, self._backup, replace=replace)
             verify_files(files, self._backup, manifest, more)
             return self._report(dry_run=True)
-        target = Target(files, self._to, self._backup)
+        target = RestoreTarget(files, self._to, self._backup)
         try:
             target.check(replace=replace)
             kept = files.exists(os.path.join(self._to, CONFIGURATION_FILE))
@@ -391,7 +391,7 @@ class Restore:
         configuration = "kept" if kept else "restored" if restored else "none"
         return self._report(set_aside=aside, replaced=replaced, configuration=configuration)
 
-    def _record(self, target: Target) -> int:
+    def _record(self, target: RestoreTarget) -> int:
         another = self._is is not self._was
         if another:
             target.rename(self._is.pack())

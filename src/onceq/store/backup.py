@@ -405,7 +405,7 @@ def check_target(files: Files, path: str, backup: str, *, replace: bool) -> None
         )
 
 
-class Target:
+class RestoreTarget:
     """The target directory of a restore, locked for as long as this is open."""
 
     def __init__(self, files: Files, path: str, backup: str) -> None:

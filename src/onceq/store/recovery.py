@@ -94,7 +94,7 @@ def survey(files: Files, path: str, who: Identification, loaded: Loaded) -> Surv
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedRecord:
     """A store that is whole.
 
     Attributes:
@@ -114,7 +114,7 @@ class Judged:
     promise: Promise | None = None
 
 
-def judge(files: Files, path: str, pool: Pool, loaded: Loaded) -> Judged:
+def judge(files: Files, path: str, pool: Pool, loaded: Loaded) -> JudgedRecord:
     """Judge all that matters; segments are opened into ``loaded``, ready files into the pool.
 
     Raises:
@@ -130,13 +130,13 @@ def judge(files: Files, path: str, pool: Pool, loaded: Loaded) -> Judged:
     recovered = Recovered(
         seen.state, seen.head.position, found.torn_bytes, found.clean, tuple(found.damaged)
     )
-    return Judged(
+    return JudgedRecord(
         seen.who, seen.head, recovered, found.end, found.epoch, found.half_frame, useless,
         seen.promise,
     )  # fmt: skip
 
 
-def tidy(files: Files, path: str, judged: Judged, loaded: Loaded) -> Promised:
+def tidy(files: Files, path: str, judged: JudgedRecord, loaded: Loaded) -> Promised:
     """Make what was found durable, and remove what is of no use.
 
     The last process may have been killed: then whole records may be in the system's memory only,
@@ -175,7 +175,7 @@ def tidy(files: Files, path: str, judged: Judged, loaded: Loaded) -> Promised:
     return promised
 
 
-def _promise(files: Files, path: str, judged: Judged, loaded: Loaded) -> Promised:
+def _promise(files: Files, path: str, judged: JudgedRecord, loaded: Loaded) -> Promised:
     """Write down where the log ends and which segment is its last, before any file goes."""
     who, end = judged.who, judged.end
     last = loaded.segments[-1] if loaded.segments else None

@@ -75,16 +75,16 @@ def a_backup_can_be_started(patch: pytest.MonkeyPatch) -> None:
 
 def store_moves_first(patch: pytest.MonkeyPatch) -> None:
     """The file that makes a directory a store moves up before the rest of the store."""
-    before = backup.Target._move
+    before = backup.RestoreTarget._move
 
-    def move(self: backup.Target, names: list[str], here: str, there: str) -> None:
+    def move(self: backup.RestoreTarget, names: list[str], here: str, there: str) -> None:
         if here == self.staging and STORE_FILE not in names:
             before(self, [STORE_FILE], here, there)
         elif here == self.staging:
             return
         before(self, names, here, there)
 
-    patch.setattr(backup.Target, "_move", move)
+    patch.setattr(backup.RestoreTarget, "_move", move)
 
 
 def held_for_ever(patch: pytest.MonkeyPatch) -> None:

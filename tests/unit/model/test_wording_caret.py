@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onceq.errors import IllegalPathName
-from onceq.model.wording import SHOWN_AFTER, SHOWN_BEFORE, Source
+from onceq.model.wording import SHOWN_AFTER, SHOWN_BEFORE, TextSource
 
 
 @given(st.text(min_size=1, max_size=300), st.data())
 def test_a_caret_stands_below_its_fault(text: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(text)))
-    sentence, shown, caret = Source(text, IllegalPathName).fault(at, "wrong").text.split("\n")
+    sentence, shown, caret = TextSource(text, IllegalPathName).fault(at, "wrong").text.split("\n")
     assert sentence == f"wrong, at position {at}"
     assert len(shown) <= SHOWN_BEFORE + SHOWN_AFTER + 8
     assert shown.isascii()

@@ -31,7 +31,7 @@ from typing import Final
 from onceq.core.decision import Notice, Scrub
 from onceq.core.ending.acknowledgments import tell_end
 from onceq.core.inputs import Scrubbed, Spoiled
-from onceq.core.management.paging import Listing, Order
+from onceq.core.management.paging import PagedListing, PageOrder
 from onceq.core.receive.receive_exact import held_by
 from onceq.core.state.log_space import Damage, Live
 from onceq.core.state.outgoing_queues import OutgoingQueue
@@ -249,10 +249,10 @@ def _view(step: Step, entry: Damage) -> DamageView:
     return copy_by_name(DamageView, entry, count=left(step, entry), reason=reason)
 
 
-DAMAGES: Final[Listing[Damage, DamageView]] = Listing(
+DAMAGES: Final[PagedListing[Damage, DamageView]] = PagedListing(
     lambda step, item: list(step.state.damages),
     _view,
-    {"number": Order(lambda step, one: (one.number,), (int,))},
+    {"number": PageOrder(lambda step, one: (one.number,), (int,))},
     lambda step, item: lambda one: left(step, one) > 0,
 )
 """Messages set aside, without those that have proved to have arrived meanwhile."""

@@ -16,7 +16,7 @@ from typing import Final
 from onceq.core.decision import Register, Rewrite
 from onceq.core.ending.ending import ENDED_AT_ONCE, gave_up, some_at_a_time
 from onceq.core.inputs import DirectoryChanged
-from onceq.core.management.paging import Listing, Order
+from onceq.core.management.paging import PagedListing, PageOrder
 from onceq.core.names import (
     address_of,
     destinations,
@@ -278,10 +278,10 @@ def list_view(one: DistributionList) -> ListView:
     return ListView(one.name, f"DL={guid_text(one.guid)}", one.members)
 
 
-LISTS: Final[Listing[DistributionList, ListView]] = Listing(
+LISTS: Final[PagedListing[DistributionList, ListView]] = PagedListing(
     lambda step, item: list(read_directory(step, "distribution lists").lists.values()),
     lambda step, one: list_view(one),
-    {"name": Order(lambda step, one: (one.name, one.guid.hex()), (str, str))},
+    {"name": PageOrder(lambda step, one: (one.name, one.guid.hex()), (str, str))},
     most=LISTS_AT_ONCE,
 )
 """All lists of the directory, by name."""

@@ -33,7 +33,7 @@ LATER: Final = object()
 """Replaces an answer that comes when everything was examined."""
 
 
-class Order(Record, Generic[T], frozen=True):
+class PageOrder(Record, Generic[T], frozen=True):
     """An order of a list.
 
     Attributes:
@@ -45,7 +45,7 @@ class Order(Record, Generic[T], frozen=True):
     types: tuple[type, ...]
 
 
-class Listing(Record, Generic[T, V], frozen=True):
+class PagedListing(Record, Generic[T, V], frozen=True):
     """The parts of a list.
 
     Attributes:
@@ -61,14 +61,14 @@ class Listing(Record, Generic[T, V], frozen=True):
 
     all: Callable[[Step, Look], Iterable[T]]
     show: Callable[[Step, T], V]
-    orders: Mapping[str, Order[T]]
+    orders: Mapping[str, PageOrder[T]]
     fits: Callable[[Step, Look], Callable[[T], bool]] = lambda step, item: lambda one: True
     behind: Callable[[Step, Place], Iterable[T]] | None = None
     there: Callable[[Step, T], bool] = lambda step, one: True
     most: int = VIEWS_AT_ONCE
 
 
-def page(listing: Listing[T, V]) -> Callable[[Step, Look], object]:
+def page(listing: PagedListing[T, V]) -> Callable[[Step, Look], object]:
     """Return the rule that answers a look at such a list."""
 
     def begin(step: Step, item: Look) -> object:
@@ -88,13 +88,13 @@ def choice(value: str, of: Iterable[str], what: str) -> str:
     return value
 
 
-def _order(listing: Listing[T, V], item: Look) -> tuple[str, Order[T]]:
+def _order(listing: PagedListing[T, V], item: Look) -> tuple[str, PageOrder[T]]:
     """Return an order with its name, which a page carries: places of several orders look alike."""
     name = item.sort or next(iter(listing.orders))
     return name, listing.orders[choice(name, listing.orders, "there is no order")]
 
 
-def _after(item: Look, name: str, order: Order[T]) -> Place:
+def _after(item: Look, name: str, order: PageOrder[T]) -> Place:
     """Return the place that a page begins behind; () is before all."""
     if not item.after:
         return ()
@@ -110,7 +110,12 @@ def _after(item: Look, name: str, order: Order[T]) -> Place:
 
 
 def _walk(
-    step: Step, item: Look, listing: Listing[T, V], name: str, order: Order[T], after: Place
+    step: Step,
+    item: Look,
+    listing: PagedListing[T, V],
+    name: str,
+    order: PageOrder[T],
+    after: Place,
 ) -> Iterator[None]:
     most = min(item.limit or listing.most, listing.most)
     fits = listing.fits(step, item)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Final
 
 from onceq.core.management.msmq_names import leads_to
-from onceq.core.management.paging import Listing, Order
+from onceq.core.management.paging import PagedListing, PageOrder
 from onceq.core.management.queue_views import people_call
 from onceq.core.names import find_queue
 from onceq.core.peers.trust import STAMP_SHIFT, rebind
@@ -123,10 +123,10 @@ def _bound(step: Step) -> list[tuple[str, Binding]]:
     ]
 
 
-PEERS: Final[Listing[tuple[str, Binding], PeerView]] = Listing(
+PEERS: Final[PagedListing[tuple[str, Binding], PeerView]] = PagedListing(
     lambda step, item: _bound(step),
     _view,
-    {"name": Order(lambda step, one: (one[0],), (str,))},
+    {"name": PageOrder(lambda step, one: (one[0],), (str,))},
 )
 """The managers that answer under connected names, and the managers at the plain addresses."""
 

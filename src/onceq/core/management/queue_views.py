@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 from onceq.core import delays
 from onceq.core.management import msmq_names
 from onceq.core.management.msmq_names import format_name_of
-from onceq.core.management.paging import Listing, Order, Place, choice
+from onceq.core.management.paging import PagedListing, PageOrder, Place, choice
 from onceq.core.names import find_queue
 from onceq.core.peers import lives
 from onceq.core.peers.duplicate_identity import found_of
@@ -321,13 +321,13 @@ def _seen_by(step: Step, item: Look) -> Callable[[Queue], bool]:
     return lambda one: may(step, item.owner, (to_see_properties(place_of(one)),))
 
 
-def _orders(oldest: Callable[[Q], int]) -> dict[str, Order[Q]]:
+def _orders(oldest: Callable[[Q], int]) -> dict[str, PageOrder[Q]]:
     return {
-        "number": Order(lambda step, one: (one.number,), (int,)),
-        "name": Order(lambda step, one: (title_of(one).casefold(), one.number), (str, int)),
-        "messages": Order(lambda step, one: (-len(one), one.number), (int, int)),
-        "bytes": Order(lambda step, one: (-one.bytes, one.number), (int, int)),
-        "oldest": Order(
+        "number": PageOrder(lambda step, one: (one.number,), (int,)),
+        "name": PageOrder(lambda step, one: (title_of(one).casefold(), one.number), (str, int)),
+        "messages": PageOrder(lambda step, one: (-len(one), one.number), (int, int)),
+        "bytes": PageOrder(lambda step, one: (-one.bytes, one.number), (int, int)),
+        "oldest": PageOrder(
             lambda step, one: (oldest(one) or NEVER_S, -len(one), one.number), (int, int, int)
         ),
     }
@@ -354,7 +354,7 @@ def _is_there(step: Step, one: AnyQueue) -> bool:
     return step.state.all_queues.get(one.number) is one
 
 
-QUEUES: Final[Listing[Queue, QueueView]] = Listing(
+QUEUES: Final[PagedListing[Queue, QueueView]] = PagedListing(
     lambda step, item: _local(step, ()),
     queue_view,
     _orders(oldest_s),
@@ -363,11 +363,11 @@ QUEUES: Final[Listing[Queue, QueueView]] = Listing(
     _is_there,
 )
 """Queues with their subqueues, system queues among them."""
-OUTGOING: Final[Listing[OutgoingQueue, OutgoingView]] = Listing(
+OUTGOING: Final[PagedListing[OutgoingQueue, OutgoingView]] = PagedListing(
     lambda step, item: _far(step, ()),
     outgoing_view,
     _orders(oldest_waiting_s)
-    | {"refused": Order(lambda step, one: (-_refused_last_s(one), one.number), (int, int))},
+    | {"refused": PageOrder(lambda step, one: (-_refused_last_s(one), one.number), (int, int))},
     _chosen(_OUTGOING_ONLY, None),
     _far,
     _is_there,
@@ -512,10 +512,10 @@ def _view(step: Step, row: Row) -> ReaderView:
     return copy_by_name(ReaderView, one, queue=queue, reader=reader, since=one.at_s)
 
 
-READERS: Final[Listing[Row, ReaderView]] = Listing(
+READERS: Final[PagedListing[Row, ReaderView]] = PagedListing(
     _of,
     _view,
-    {"queue": Order(lambda step, row: row[:2], (int, str))},
+    {"queue": PageOrder(lambda step, row: row[:2], (int, str))},
     there=lambda step, row: row[0] in step.state.all_queues,
 )
 """The readers of a queue, or of all."""
@@ -550,9 +550,9 @@ def stream_view(step: Step, progress: Progress) -> StreamView:
     )
 
 
-STREAMS: Final[Listing[Progress, StreamView]] = Listing(
+STREAMS: Final[PagedListing[Progress, StreamView]] = PagedListing(
     lambda step, item: list(step.state.progress.values()),
     stream_view,
-    {"name": Order(lambda step, one: (one.key, one.source.hex()), (str, str))},
+    {"name": PageOrder(lambda step, one: (one.key, one.source.hex()), (str, str))},
 )
 """Incoming streams."""

@@ -22,7 +22,7 @@ from typing import Final
 
 from onceq.core.decision import Answer, RewriteRights
 from onceq.core.inputs import OwnerCame, OwnerGone, RightsRead
-from onceq.core.management.paging import Listing, Order
+from onceq.core.management.paging import PagedListing, PageOrder
 from onceq.core.names import read_directory
 from onceq.core.receive.entrance import close_handle
 from onceq.core.rights import check, granted, held, may, place_of, to_see_rights
@@ -225,11 +225,11 @@ def _all_grants(step: Step, item: Look) -> list[Given]:
     return [(one, "") for one in policy] + [(one, "directory") for one in policy.shared.grants]
 
 
-GRANTS: Final[Listing[Given, GrantView]] = Listing(
+GRANTS: Final[PagedListing[Given, GrantView]] = PagedListing(
     _all_grants,
     _view_grant,
     {
-        "name": Order(
+        "name": PageOrder(
             lambda step, one: (
                 str(one[0].who),
                 str(one[0].pattern),
@@ -381,8 +381,8 @@ def _view_token(step: Step, one: Used) -> TokenView:
     return copy_by_name(TokenView, token, expired=over, connections=used)
 
 
-TOKENS: Final[Listing[Used, TokenView]] = Listing(
-    _all_tokens, _view_token, {"name": Order(lambda step, one: (one[0].name,), (str,))}
+TOKENS: Final[PagedListing[Used, TokenView]] = PagedListing(
+    _all_tokens, _view_token, {"name": PageOrder(lambda step, one: (one[0].name,), (str,))}
 )
 """All tokens, without their secrets."""
 

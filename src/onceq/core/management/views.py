@@ -27,7 +27,7 @@ from onceq.core.management import (
     work_views,
 )
 from onceq.core.management.directory_rules import find_list, list_view
-from onceq.core.management.paging import LATER, Listing, page
+from onceq.core.management.paging import LATER, PagedListing, page
 from onceq.core.management.queue_views import outgoing_view, queue_view
 from onceq.core.names import (
     computer_of,
@@ -356,7 +356,7 @@ def _whole(look: looks.Look[T], show: Callable[[Step], T]) -> tuple[str, Shown]:
     return look.what, lambda step, _: show(step)
 
 
-def _paged(look: looks.Look[Page[T]], listing: Listing[S, T]) -> tuple[str, Shown]:
+def _paged(look: looks.Look[Page[T]], listing: PagedListing[S, T]) -> tuple[str, Shown]:
     """Return the same for a list that comes a page at a time."""
     return look.what, page(listing)
 

@@ -21,7 +21,7 @@ from heapq import merge, nsmallest
 from typing import Final
 
 from onceq.core.decision import HistoryWanted
-from onceq.core.management.paging import LATER, Listing, Order
+from onceq.core.management.paging import LATER, PagedListing, PageOrder
 from onceq.core.names import find_queue
 from onceq.core.rights import MONITOR, may, to_decide, whose
 from onceq.core.state.branch_table import Group
@@ -126,10 +126,10 @@ def _own_groups(step: Step, item: Look) -> Callable[[tuple[str, Group]], bool]:
     return lambda one: whole or one[1].by == own
 
 
-GROUPS: Final[Listing[tuple[str, Group], GroupView]] = Listing(
+GROUPS: Final[PagedListing[tuple[str, Group], GroupView]] = PagedListing(
     lambda step, item: list(step.state.groups),
     _group_view,
-    {"name": Order(lambda step, one: (one[0],), (str,))},
+    {"name": PageOrder(lambda step, one: (one[0],), (str,))},
     _own_groups,
 )
 """Applications that commit groups of branches."""
@@ -140,14 +140,14 @@ def _own_transactions(step: Step, item: Look) -> Callable[[Transaction], bool]:
     return lambda one: whole or step.known_by(one.owner) == own
 
 
-TRANSACTIONS: Final[Listing[Transaction, TransactionView]] = Listing(
+TRANSACTIONS: Final[PagedListing[Transaction, TransactionView]] = PagedListing(
     lambda step, item: list(step.units.transactions.values()),
     lambda step, tx: copy_by_name(
         TransactionView, tx, sent=sum(len(p.item.bodies) for p in tx.sends),
         received=sum(move.count for move in tx.receives),
         who=str(step.actors.get(tx.owner, "")), place=step.places.get(tx.owner, ""),
     ),
-    {"number": Order(lambda step, tx: (tx.owner, tx.number), (int, int))},
+    {"number": PageOrder(lambda step, tx: (tx.owner, tx.number), (int, int))},
     _own_transactions,
 )  # fmt: skip
 """Transactions that are open."""

@@ -132,7 +132,7 @@ VERDICTS: Final[Mapping[StreamState, Mapping[Standing, Verdict]]] = {
 else cannot be: what is first in a stream that is present was accepted, or passed over."""
 
 
-class Answer(Record, frozen=True):
+class StreamAnswer(Record, frozen=True):
     """What follows from a verdict.
 
     Attributes:
@@ -148,12 +148,12 @@ class Answer(Record, frozen=True):
     clash: bool = False
 
 
-ANSWERS: Final[Mapping[Verdict, Answer]] = {
-    Verdict.ACCEPT: Answer(accepted=True),
-    Verdict.DUPLICATE: Answer(),
-    Verdict.GAP: Answer(),
-    Verdict.STALE_STREAM: Answer(turned_away=True),
-    Verdict.CONFLICT: Answer(acknowledged=False, clash=True),
+ANSWERS: Final[Mapping[Verdict, StreamAnswer]] = {
+    Verdict.ACCEPT: StreamAnswer(accepted=True),
+    Verdict.DUPLICATE: StreamAnswer(),
+    Verdict.GAP: StreamAnswer(),
+    Verdict.STALE_STREAM: StreamAnswer(turned_away=True),
+    Verdict.CONFLICT: StreamAnswer(acknowledged=False, clash=True),
 }
 """What a receiver does about each verdict. Acknowledged is what it has accepted, never more."""
 
