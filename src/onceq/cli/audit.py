@@ -26,14 +26,14 @@ LINE_S = 5.0
 
 Folders = Annotated[
     list[str], Argument(
-        metavar="FOLDER...", help="Data directories of queue managers with the setting "
-        "history = true, copies of their history folders, or a folder of several; also *."
+        metavar="FOLDER...", help="Data directories of queue managers with history = true, "
+        "copies of their history folders, or a folder of several; also *."
     ),
 ]  # fmt: skip
 Settled = Annotated[
     bool, Option(
-        "--settled", help="Nothing was under way any more when the histories were taken: what "
-        "is missing in them is lost, and not merely late."
+        "--settled", help="Nothing was under way when the histories were taken: what is "
+        "missing in them is lost."
     ),
 ]  # fmt: skip
 Html = Annotated[
@@ -53,22 +53,22 @@ Stuck = Annotated[
 
 Proof = Annotated[
     str, Option("--proof", metavar="FOLDER", show_default=False,
-                      help="Keep the proof in a folder, and go on from the one that is there: "
-                      "histories are read from where it ends, and may have lost what came before.")
+                      help="Keep the proof in a folder, and go on from the one that is there; "
+                      "histories may have lost what came before it.")
 ]  # fmt: skip
 
 
 Tables = Annotated[
     list[str] | None, Option("--landed", metavar="TABLE", show_default=False,
-                            help="Also prove a table that onceq spark land has written from queues "
-                            "of these managers; may be repeated.")
+                            help="Also prove a table that onceq spark land has written from their "
+                            "queues; may be repeated.")
 ]  # fmt: skip
 
 
 Ask = Annotated[
     list[str] | None, Option("--ask", metavar="QM", show_default=False,
-                            help="Also ask this living queue manager, one of these, how many "
-                            "messages wait in its queues, and compare; may be repeated.")
+                            help="Also ask this running queue manager how many messages wait in "
+                            "its queues, and compare; may be repeated.")
 ]  # fmt: skip
 
 
@@ -78,11 +78,11 @@ def audit(
     json: Json = False,
 ) -> int:  # fmt: skip
     """Prove or refute from queue managers' own histories that each committed message met exactly
-    one end, once and in order. What it is doing is told on stderr.
+    one end, once and in order. Progress goes to stderr.
 
-    Ends with 0 if nothing contradicts that, and with 8 if anything does. Messages that are on
-    their way are no violation, nor is what a history that was cut off cannot tell. What has no
-    room in memory goes to temporary files; onceq spark audit does the same on a cluster.
+    Exit code 8: something contradicts that. Messages on their way are no violation, nor is what a
+    history that was cut off cannot tell. Large tables go to temporary files; onceq spark audit uses
+    a cluster.
     """
 
     def work(say: Teller) -> dict[str, Any]:

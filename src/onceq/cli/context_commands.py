@@ -92,10 +92,9 @@ def list_(json: Json = False) -> None:
 
 
 def use(name: Which = "", none: Nothing = False) -> None:
-    """Take a context from now on where nothing else says which queue manager is meant.
+    """Use a context where nothing else names the queue manager.
 
-    What is said by -q, ONCEQ_QM or ONCEQ_CONTEXT comes before it, and so does a queue manager that
-    lives in the current directory.
+    -q, ONCEQ_QM, ONCEQ_CONTEXT and a queue manager in the current directory go before it.
     """
     if bool(name) is none:
         raise UsageError("say the name of a context, or --none")

@@ -139,9 +139,9 @@ def land(
 ) -> None:
     """Move messages of queues into a table as they come, each exactly once, through crashes.
 
-    With a schema bodies become columns, and what does not fit goes with the reason into the error
-    table, FOLDER_errors. Ctrl-C ends it between two batches; the same command goes on. At the end
-    the table is read back and counted; the exit code is 8 if it does not have each message once.
+    With a schema bodies become columns; what does not fit goes with the reason into the table
+    FOLDER_errors. Ctrl-C ends it between two batches; the same command goes on. At the end the
+    table is read back: exit code 8 if it does not have each message once.
     """
     table, folder = to
     work = loaded("onceq.spark.land.run")
@@ -249,8 +249,8 @@ def forget(
 ) -> None:  # fmt: skip
     """Let a stream begin anew: forget that one of that subscription has read these queues.
 
-    Do so when the new stream has a new checkpoint AND writes to a new folder or table. With the old
-    one its sink takes the first batches for those that it has written, and their messages are lost.
+    Only for a new stream with a new checkpoint AND a new folder or table. With the old one its sink
+    takes the first batches for those that it has written, and their messages are lost.
     """
     from onceq.client.plans import cursors
 
@@ -370,7 +370,7 @@ Options = Annotated[
     list[str] | None,
     Option(
         "--option", "-o", metavar="NAME=VALUE", show_default=False,
-        help="For reading the table, such as header=true. May be given several times.",
+        help="For reading the table, such as header=true. May be repeated.",
     ),
 ]  # fmt: skip
 Errors = Annotated[
@@ -405,8 +405,8 @@ def replay(
 ) -> None:
     """Send the rows of a table to queues, each exactly once, in order, also through crashes.
 
-    Columns that the Spark sink knows (label, correlationId, ...) become properties of the
-    messages. Interrupted or killed, it goes on where it was when it is given the same checkpoint.
+    Columns that the Spark sink knows (label, correlationId, ...) become properties. With the same
+    checkpoint it goes on where it was.
     """
     work = loaded("onceq.spark.land.replay")
     wish = work.ReplayPlan(

@@ -21,10 +21,9 @@ def audit(
     ] = "local[*]",
     proof: Proof = "", landed: Tables = None, json: Json = False,
 ) -> int:  # fmt: skip
-    """The same as onceq audit, done by Spark: for histories that are too large for one machine.
+    """Do what onceq audit does on Spark, for histories that are too large for one machine.
 
-    It keeps no proof (--proof). Ends with 0 if nothing contradicts the promises, and with 8 if
-    anything does.
+    It keeps no proof (--proof). Exit code 8: something contradicts the promises.
     """
     if proof:
         raise UsageError("onceq spark audit keeps no proof: take onceq audit --proof")

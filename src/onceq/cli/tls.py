@@ -33,9 +33,8 @@ Host = Annotated[
 def init(directory: Directory = ".", host: Host = None, json: Json = False) -> None:
     """Give a queue manager an identity: an authority of its own, and a certificate for its GUID.
 
-    From then on it speaks TLS with all other queue managers, and may listen at addresses that
-    others reach. The others join it ('tls invite'), or bring certificates of an authority whose
-    own stands in tls/authorities.pem.
+    It then speaks TLS with all other queue managers, and may listen at addresses that others reach.
+    Others join it ('tls invite'), or have certificates of an authority in tls/authorities.pem.
     """
     from onceq.embedded import trusting
 
@@ -83,8 +82,8 @@ def invite(
 ) -> None:  # fmt: skip
     """Print a code by which one other queue manager gets a certificate, once.
 
-    Bring it to that computer by a way that nobody else reads, and say there: onceq tls join CODE.
-    This queue manager must run meanwhile.
+    Bring it there by a way that nobody else reads, and run there: onceq tls join CODE. This queue
+    manager must run meanwhile.
     """
     from onceq.embedded import trusting
 
@@ -115,7 +114,7 @@ def join(
 ) -> None:
     """Give a queue manager an identity by the invitation of another one.
 
-    Both know each other then, and all others that have joined the same one.
+    It then knows that one and all its members.
     """
     from onceq.embedded import trusting
 
@@ -146,10 +145,10 @@ def show(directory: Directory = ".", json: Json = False) -> None:
 
 
 def renew(directory: Directory = ".", host: Host = None, json: Json = False) -> None:
-    """Have another certificate made in the place of the one that is there.
+    """Get a new certificate in place of the present one.
 
-    By its own authority, or by the queue manager that it has joined, which must run. Connections
-    that are there go on.
+    From its own authority, or from the queue manager that it has joined, which must run.
+    Connections go on.
     """
     from onceq.embedded import trusting
 
@@ -168,10 +167,10 @@ def remove(
     directory: Directory = ".",
     json: Json = False,
 ) -> None:
-    """Remove a member: no certificate that it has counts any more.
+    """Remove a member: none of its certificates counts any more.
 
-    Its connections end, and it gets no other certificate. Other members are told when they ask,
-    once a minute. Nothing undoes it: who shall come back is invited again. What waits for it stays.
+    Its connections end. Other members learn it within a minute. It cannot be undone: invite it
+    again to bring it back. Messages that wait for it stay.
     """
     from onceq.embedded import trusting
 
@@ -193,10 +192,10 @@ def rotate(
     directory: Directory = ".",
     json: Json = False,
 ) -> None:
-    """Let another authority take the place of this one, in three steps: say it three times.
+    """Replace this authority by another one, in three steps: run it three times.
 
-    First members are told to believe both; then the new one signs, and each gets a certificate of
-    it by its next renewal; then the old one is forgotten. A step that waits for members names them.
+    First members learn to believe both; then the new one signs, and members get its certificates
+    when they renew; then the old one is forgotten. A step that waits for members names them.
     """
     from onceq.embedded import data_directory
 
