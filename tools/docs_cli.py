@@ -93,7 +93,8 @@ def columns(listing: Listing[Any], before: set[str]) -> str:
     explained before."""
     fields = {one.title: name for name, one in view.columns(listing.view).items()}
     meaning = view.meanings(listing.view)
-    said, known = [], []
+    said: list[str] = []
+    known: list[str] = []
     for title, (_, cell) in listing.columns().items():
         name = fields.get(title, "")
         by = getattr(listing.view, name) if name else cell
@@ -105,7 +106,7 @@ def columns(listing: Listing[Any], before: set[str]) -> str:
     return "Columns:\n\n" + "\n".join([*also, *said]) + "\n\n"
 
 
-def _repeated(times: Counter[tuple[str, str]]) -> dict[str, str]:
+def frequent(times: Counter[tuple[str, str]]) -> dict[str, str]:
     """The line of each option that several commands have; of a name, the most frequent line."""
     found: dict[str, str] = {}
     for (name, line), number in times.most_common():
@@ -129,7 +130,7 @@ def page() -> str:
     known = [(path, command, list(_rows(command))) for path, command in commands(app(), "onceq")]
     times = Counter(row for _, _, rows in known for row in rows)
     common = [line for (_, line), number in times.items() if number >= COMMON]
-    repeated = {name: line for name, line in _repeated(times).items() if line not in common}
+    repeated = {name: line for name, line in frequent(times).items() if line not in common}
     top = TOP.format(
         note=NOTE, common="\n".join(common), repeated="\n".join(sorted(repeated.values()))
     )

@@ -82,8 +82,7 @@ Target = Annotated[
     str,
     Argument(
         metavar="DEST",
-        help="Format name of one or more elements, or a path name: private$/orders, "
-        "DIRECT=OS:BETA/private$/stock.",
+        help="A path name or format name: private$/orders, DIRECT=OS:BETA/private$/stock.",
     ),
 ]
 Texts = Annotated[

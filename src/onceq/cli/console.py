@@ -18,7 +18,7 @@ Places = Annotated[
     list[str] | None,
     Option(
         "--qm", "-q", metavar="WHERE", show_default=False,
-        help="Queue manager: a context, its data directory, its socket, onceq://host:port or "
+        help="Queue manager: context, data directory, socket, onceq://host:port or "
         "tls://host:port. "
         "May be repeated; each gets the token of its own line.",
     ),

@@ -24,7 +24,7 @@ Place = Annotated[
 Token = Annotated[
     str,
     Option("--token-file", metavar="FILE", show_default=False,
-           help="File with a token, which says who you are there; its name is kept."),
+           help="File with your token there; its name is kept."),
 ]  # fmt: skip
 Use = Annotated[bool, Option("--use", help="Take it from now on where nothing else is said.")]
 Replace = Annotated[bool, Option("--replace", help="There may be one of that name already.")]

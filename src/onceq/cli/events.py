@@ -195,8 +195,7 @@ def verify(
         Option(
             "--files",
             metavar="FOLDER",
-            help="The files of the trail [else the folder 'trail' of "
-            "the data directory, where -q names one].",
+            help="Files of the trail [else the folder 'trail' of the data directory of -q].",
             show_default=False,
         ),
     ] = "",

@@ -48,9 +48,7 @@ DONE: Final = {
 """What has become of messages that a job has done."""
 
 Number = Annotated[int, Argument(metavar="ID", help="As 'job list' shows it.", min=1)]
-NoWait = Annotated[
-    bool, Option("--no-wait", help="Print the number of the job, and do not wait for its end.")
-]
+NoWait = Annotated[bool, Option("--no-wait", help="Print the job's number and do not wait.")]
 Queues = Annotated[
     list[str],
     Argument(metavar="QUEUE...", help="Whose messages.", autocompletion=complete_queue),

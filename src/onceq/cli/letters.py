@@ -73,13 +73,12 @@ def return_dead(
     ] = RETURNS_MAX,
     in_doubt: Annotated[
         bool,
-        Option("--in-doubt", help="Also those that may have been received: they may be "
-                     "received twice then."),
+        Option("--in-doubt", help="Also those that may have been received: they may come twice."),
     ] = False,
     second: Annotated[
         bool,
-        Option("--second", help="Also those of which their sender has another dead letter: "
-                     "return one of the two only."),
+        Option("--second", help="Also those of which the sender has another dead letter: return "
+        "only one."),
     ] = False,
     no_wait: NoWait = False, dry_run: DryRun = False, qm: Where = None, json: Json = False,
 ) -> None:  # fmt: skip

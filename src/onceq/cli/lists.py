@@ -266,8 +266,7 @@ Sort = Annotated[
     str,
     Option(
         "--sort", metavar="BY", show_default=False,
-        help="messages (most first), bytes, oldest (the oldest message first) or number (as they "
-        "were made) [else by name].",
+        help="messages (most first), bytes, oldest message, or number (as made) [else by name].",
     ),
 ]  # fmt: skip
 Part = Annotated[

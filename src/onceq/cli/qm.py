@@ -327,7 +327,7 @@ def tidy(
         bool,
         Option(
             "--unanswered",
-            help="Give up acknowledgments for strangers that nobody has answered at, too. It asks.",
+            help="Also those with acknowledgments for unreachable strangers. It asks.",
         ),
     ] = False,
     yes: Yes = False, dry_run: DryRun = False, qm: Where = None, json: Json = False,

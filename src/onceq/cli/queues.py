@@ -115,8 +115,7 @@ def create_queue(
     remote: Annotated[
         bool,
         Option(
-            "--remote", help="Every queue manager that proves who it is may send to it: as 'grant "
-            "peer:* send' does."
+            "--remote", help="As 'grant peer:* send': every proven queue manager may send to it."
         ),
     ] = False,
     exist_ok: Annotated[

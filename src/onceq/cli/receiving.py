@@ -56,8 +56,8 @@ BatchSize = Annotated[
     int | None,
     Option(
         "--batch", "-b", metavar="N", min=1, max=10_000, show_default=False,
-        help="Messages of a transaction [else 1 into a pipe or a terminal, 1000 into a file]; more "
-        "than 1 is quicker, and may lose what a pipe's reader leaves unread.",
+        help="Messages of a transaction [1 into a pipe or a terminal, 1000 into a file]; more "
+        "than 1 is quicker, but may lose what a pipe's reader leaves unread.",
     ),
 ]  # fmt: skip
 Timeout = Annotated[
@@ -315,7 +315,7 @@ def peek(
         bool,
         Option(
             "--headers",
-            help="Rows, or JSON, without what the messages say: the right peek is enough for that.",
+            help="Rows, or JSON, without bodies; needs only the right peek.",
         ),
     ] = False,
     raw: Raw = False,

@@ -50,8 +50,7 @@ Everywhere = Annotated[
     bool,
     Option(
         "--everywhere",
-        help="In the directory, for all queue managers that share it; for certificates, peers and "
-        "'*' alone.",
+        help="For all queue managers of the directory; only for certificates, peers and '*'.",
     ),
 ]
 

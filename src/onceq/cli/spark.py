@@ -83,16 +83,15 @@ NoProof = Annotated[
     bool,
     Option(
         "--no-proof",
-        help="Do not read the table back at the end; a new table then has no columns beside those "
-        "of --columns.",
+        help="Do not read the table back; a new table then has only those of --columns.",
     ),
 ]  # fmt: skip
 Columns = Annotated[
     str,
     Option(
         "--columns", metavar="NAME,NAME...", show_default=False,
-        help="Columns of the Spark source to keep beside those that identify a message [the usual "
-        "ones; with --schema only arrivedTime].",
+        help="More columns of the Spark source to keep [the usual ones; with --schema only "
+        "arrivedTime].",
     ),
 ]  # fmt: skip
 ByDate = Annotated[bool, Option("--by-date", help="A folder for each day (UTC) of arrival.")]
@@ -323,8 +322,7 @@ Checkpoint = Annotated[
     Path,
     Option(
         "--checkpoint", metavar="FOLDER",
-        help="Where it is kept how far it is, and the rows in their order. Given again, it goes "
-        "on.",
+        help="Keeps the progress and the order of rows; given again, it goes on.",
     ),
 ]  # fmt: skip
 To = Annotated[
@@ -353,7 +351,7 @@ TimeColumn = Annotated[
         "--time",
         metavar="COLUMN",
         show_default=False,
-        help="Column of the time of each row: rows go as far apart as these are.",
+        help="Column of times: rows go as far apart as these.",
     ),
 ]
 Speed = Annotated[

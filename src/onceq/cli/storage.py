@@ -45,8 +45,8 @@ NewIdentity = Annotated[
     bool,
     Option(
         "--new-identity",
-        help="Make another queue manager, which may live beside the original; what waits for "
-        "others becomes dead letters.",
+        help="Make another queue manager beside the original; what waits for others becomes dead "
+        "letters.",
     ),
 ]
 Name = Annotated[
@@ -57,8 +57,8 @@ Name = Annotated[
 Trust = Annotated[
     str,
     Option("--trust", metavar="FILE", show_default=False,
-           help="Certificates (PEM) to believe: of the queue manager, or of its authority "
-           "[those of the identity in DIR]."),
+           help="Certificates (PEM) of the queue manager or its authority [those of the identity "
+           "in DIR]."),
 ]  # fmt: skip
 Unsigned = Annotated[
     bool,

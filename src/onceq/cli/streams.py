@@ -97,15 +97,14 @@ def show_stream(
     queue: Annotated[
         str,
         Argument(
-            metavar="QUEUE", help="Queue that the stream leads to, or its destination as 'stream "
-            "list' shows it.",
+            metavar="QUEUE", help="Queue or destination of the stream, as in 'stream list'.",
         ),
     ],
     source: Annotated[
         str,
         Option(
-            "--source", metavar="GUID", help="Only from this queue manager: its name, or the "
-            "beginning of its GUID.", show_default=False,
+            "--source", metavar="GUID", help="Only from this sender: its name, or the beginning "
+            "of its GUID.", show_default=False,
         ),
     ] = "",
     qm: Where = None,
@@ -236,8 +235,8 @@ def outcome(
     what: Annotated[
         str,
         Argument(
-            metavar="ID", help="Of a transaction, as the error that said 'in doubt' gave it; or "
-            "of a message, as 'send' printed it.",
+            metavar="ID", help="Of a transaction, from the error 'in doubt'; or of a message, "
+            "from 'send'.",
         ),
     ],
     qm: Where = None,

@@ -24,8 +24,7 @@ Host = Annotated[
     list[str] | None,
     Option(
         "--host", metavar="NAME", show_default=False,
-        help="A further name or address of this computer, by which applications reach it over "
-        "TCP; may be repeated.",
+        help="Further name or address of this computer for applications over TCP; may be repeated.",
     ),
 ]  # fmt: skip
 
@@ -54,8 +53,8 @@ def invite(
         str,
         Option(
             "--guid", metavar="GUID", show_default=False,
-            help="The only queue manager that may come with it. Needed for a GUID that rights, the "
-            "directory or another name mean here already.",
+            help="The only queue manager that may use it; needed for a GUID that is known here "
+            "already.",
         ),
     ] = "",
     address: Annotated[
@@ -69,13 +68,12 @@ def invite(
         list[str] | None,
         Option(
             "--host", metavar="NAME", show_default=False,
-            help="A further name or address in its certificate, for applications; may "
-            "be repeated. Each is for one queue manager only, and none for this computer alone.",
+            help="Further name or address in its certificate, of it alone; may be repeated.",
         ),
     ] = None,
     good: Annotated[
         str,
-        Option("--for", metavar="TIME", help="How long it is good, such as 30m, 2h or 1d."),
+        Option("--for", metavar="TIME", help="Its lifetime: 30m, 2h, 1d."),
     ] = "1h",
     directory: Directory = ".",
     json: Json = False,
@@ -104,8 +102,7 @@ def join(
         str,
         Argument(
             metavar="CODE",
-            help="What 'tls invite' has printed; - reads it from standard input, which no list of "
-            "processes shows.",
+            help="What 'tls invite' has printed; - reads it from standard input.",
         ),
     ],
     directory: Directory = ".",
