@@ -1,4 +1,4 @@
-"""The generated page about the command line: every command, as it is defined."""
+"""The generated page about the command line: every command, from its definition."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from onceq.model.views import view
 
 NOTE = "<!-- Written by `make docs` from the code; a test compares them. -->\n\n"
 COMMON: Final = 12
-"""An option that so many commands have, with the same text, is explained at the top of the page
-alone."""
+"""An option of at least this many commands, with the same text, stands only at the top."""
 REPEATED: Final = 2
-"""One of so many commands is explained at the top, too, and named at each command."""
+"""One of at least this many stands at the top, and is named at each command."""
 TOP = """# Command line
 
 {note}`onceq` works on one queue manager: `--qm WHERE` (or `-q`), before or behind the command; else
@@ -32,7 +31,7 @@ Queue names are printed with `/` and accepted with `/` or `\\`. Quote a name tha
 
 An error is one line on stderr, `onceq: error (code): what happened, what to do`, with an
 [exit code](exit-codes.md); with `--json` it is JSON. Tables in a pipe are plain and never cut; on a
-terminal they fit its width, and names stay whole.
+terminal they fit its width, and names stay whole. Times in JSON are seconds since 1970.
 
 A command that destroys something asks first. Without a terminal, say `--yes`.
 
@@ -99,6 +98,7 @@ def columns(listing: Listing[Any], before: set[str]) -> str:
         name = fields.get(title, "")
         by = getattr(listing.view, name) if name else cell
         text = (meaning.get(name) or inspect.getdoc(by) or "").replace("``", "`")
+        text = text.replace(" (seconds since 1970)", "")
         line = f"* `{title}`: {text.replace(chr(92) * 2, chr(92))}"
         (known if line in before else said).append(f"`{title}`" if line in before else line)
         before.add(line)

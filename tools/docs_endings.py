@@ -45,7 +45,7 @@ def _told(fate: Fate) -> str:
     if fate.final is not When.NEVER:
         said.append(f"its source is told, {fate.final.value}")
     if fate.told is When.NEVER:
-        said.append("administration queues are not told")
+        said.append("*silent*")
     return "; ".join(said)
 
 
