@@ -12,9 +12,10 @@ from typing import Annotated, Any
 
 from onceq.cli import out
 from onceq.cli.common import Argument, Exit, Json, Option, asking, dumped
-from onceq.cli.spark_loading import INTERRUPTED, Missing
+from onceq.cli.spark_loading import INTERRUPTED, Missing, loaded, said
 from onceq.cli.terminal import Interruptible
 from onceq.client.stopping import pause
+from onceq.errors import UsageError
 from onceq.hidden import show_hidden
 from onceq.model.wording import plural
 
@@ -249,6 +250,45 @@ def _print_acts(acts: dict[str, Any]) -> None:
             [(one["actor"], one["action"], one["manager"], one["done"], one["refused"])
              for one in acts["by"]],
         )  # fmt: skip
-    for word, said in (("missing", "not told, and were removed"), ("added", "told once too often")):
+    for word, fault in (
+        ("missing", "not told, and were removed"),
+        ("added", "told once too often"),
+    ):
         for one in acts[word]:
-            out.line(f"! acts {one['first']} to {one['last']} of {one['manager']} are {said}")
+            out.line(f"! acts {one['first']} to {one['last']} of {one['manager']} are {fault}")
+
+
+HiddenProof = Annotated[str, Option("--proof", metavar="FOLDER", hidden=True)]
+
+
+def audit_on_spark(
+    folders: Folders, settled: Settled = False, html: Html = "", to: To = "",
+    stuck: Stuck = 300.0,
+    master: Annotated[
+        str, Option("--master", metavar="URL", help="Spark to use.")
+    ] = "local[*]",
+    proof: HiddenProof = "", landed: Tables = None, json: Json = False,
+) -> int:  # fmt: skip
+    """Do what onceq audit does on Spark, for histories that are too large for one machine.
+
+    It keeps no proof (--proof). Exit code 8: something contradicts the promises.
+    """
+    if proof:
+        raise UsageError("onceq spark audit keeps no proof: take onceq audit --proof")
+
+    def work(say: Teller) -> dict[str, Any]:
+        command = loaded("onceq.spark.audit", "audit,spark,java")
+        wish = loaded("onceq.audit.command", "audit,spark,java").Wish
+        tables = import_module("onceq.spark.land.reading") if landed else None
+        try:
+            found: dict[str, Any] = command.run(
+                folders, wish(
+                    settled=settled, html=html, to=to, stuck_s=stuck,
+                    landed=() if tables is None else tuple(map(tables.opened, landed or ())),
+                ), say, master=master,
+            )  # fmt: skip
+        except Exception as error:
+            raise said(error) from error
+        return found
+
+    return told(work, json=json)
