@@ -25,14 +25,13 @@ import docs_endings
 import docs_matrix
 import docs_metrics
 import docs_rules
-import docs_security
 import docs_states
 import pictures
 from onceq import errors
-from onceq.model import limits, resultcodes, settings, shares
+from onceq.model import limits, settings, shares
 from onceq.model.record import names
 from onceq.model.requests import COUNT, KINDS, Messages
-from onceq.model.requests.request import said
+from onceq.model.requests.request import Needs, said
 from onceq.wire.app import frames
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,17 +50,12 @@ def errors_page() -> str:
     rows = []
     for code, kind in errors.every().items():
         said = (inspect.getdoc(kind) or "").split("\n\n")[0].replace("\n", " ")
-        hresult = f"<br>`{kind.hresult:#010X}`".replace("0X", "0x") if kind.hresult else ""
+        hresult = f", `{kind.hresult:#010X}`".replace("0X", "0x") if kind.hresult else ""
         base = ", ".join(base.__name__ for base in kind.__bases__)
         rows.append(
-            f"| `{code}`<br>`{kind.__name__}({base})` | {kind.exit_code}{hresult} | "
-            f"{docs_rules.linked(said)} {kind.cure} |"
+            f"* `{code}`, `{kind.__name__}({base})`, {kind.exit_code}{hresult}: "
+            f"{docs_rules.linked(said)} {kind.cure}"
         )
-    never: dict[str, list[str]] = {}
-    for number, why in sorted(resultcodes.never().items()):
-        named = f"`{number:#010X}` {resultcodes.NAMES[number]}".replace("0X", "0x")
-        never.setdefault(why, []).append(named)
-    reasons = [f"| {why} | {', '.join(codes)} |" for why, codes in never.items()]
     return (
         "# Errors\n\n" + NOTE + "Every error is an `OnceqError` with a stable `code`; `hresult` is "
         "the result code of MSMQ where there is one. Base classes: `UsageError` (the call is "
@@ -70,10 +64,9 @@ def errors_page() -> str:
         "that nothing has happened; `run` repeats it "
         "([transactions](client.md#transactions)). A number such as RCV-11 is a "
         "[rule](rules.md).\n\n"
-        "| code, class | exit code, MSMQ | cause, cure |\n"
-        "|---|---|---|\n" + "\n".join(rows) + "\n\n"
-        "## Result codes of MSMQ that cannot occur\n\n"
-        "| why | result codes |\n|---|---|\n" + "\n".join(reasons) + "\n"
+        "Each line has the code, the class with its base, the exit code, the result code of MSMQ, "
+        "the cause and the cure. Result codes that are not here cannot occur; "
+        "`onceq/model/resultcodes.py` says why.\n\n" + "\n".join(rows) + "\n"
     )  # fmt: skip
 
 
@@ -97,17 +90,36 @@ def _tree(module: ModuleType) -> ast.Module:
     return ast.parse(inspect.getsource(module))
 
 
+INSIDE = """
+    DIRECTORY_RETRY_S DIRECTORY_DISPUTE_S_MAX SHARED_RIGHTS_NUMBER_MAX LOG_FLUSH_S_MAX
+    TOKEN_LOOK_S TOKEN_ADDRESSES_MAX REPLIES_TIDY_S JOB_REASONS_MAX JOB_BATCH_BYTES
+    JOB_PURGE_MESSAGES JOB_RETRY_S JOB_DIVERTED_MAX MESSAGE_NUMBER_MAX RECORD_BYTES_MAX
+    STREAM_NUMBERS_MAX ANSWERS_TURN_BYTES RECEIVE_BYTES HTTP_RECEIPTS_MAX GROUP_NOTE_CHARS_MAX
+    OWNERS_MAX ANSWERS_EACH_BYTES REFUSED_AHEAD_MAX UNDONE_MAX LIVES_MAX LIVES_MET_MAX
+    LIVES_OF_ONE_MET_MAX CLASHES_MAX WRONG_NAMES_MAX REFUSALS_MAX DRAINED_STREAMS_MAX
+    LATE_REFUSALS_KEPT ACCEPTED_NUMBERS_MAX ACCEPTED_STREAMS_MAX LEFT_AHEAD REST_BYTES_MIN
+    SPARSE_POSITIONS_MAX LEFT_STREAMS_MAX PASSED_RANGES_MAX INQUIRY_STREAMS_MAX NOTES_MAX
+    EARLY_RUN_BYTES HOLE_AGAIN_S HOLE_MESSAGES HOLE_GROWTH HOLES_WAITING_MAX ASKED_MESSAGES
+    ASKED_GROWTH HOLE_TOLD_MAX ACKS_AT_ONCE QUEUES_MEASURED_AT_ONCE NOTICES_MAX
+    SPARE_DESCRIPTORS ACCEPTS_AT_ONCE ACCEPT_PAUSE_S PLACES_AHEAD_MIN PLACES_AHEAD_MAX
+    NOTICE_EVERY_S OUTGOING_NAMES_MAX METRICS_EVERY_S WATCH_S_MAX WATCH_HEAD_BYTES_MAX
+    MAPPING_LOOK_S ACKS_DEFERRED_S RETURN_MESSAGES_MAX LOG_LINES_MAX TOKEN_LINES_MAX
+"""
+"""Limits of what the program does in one step, or remembers for itself: nobody meets them."""
+
+
 def limits_page() -> str:
     """docs/reference/limits.md."""
+    inside = INSIDE.split()
     rows = [
-        f"| `{name}` | {getattr(limits, name):,} | {docs_rules.linked(said)} |"
+        f"* `{name}` = {getattr(limits, name):,}: {docs_rules.linked(said)}"
         for name, _, said in _documented(_tree(limits))
-        if name.isupper() and isinstance(getattr(limits, name), int)
+        if name.isupper() and isinstance(getattr(limits, name), int) and name not in inside
     ]
     return (
         "# Limits\n\n" + NOTE + "Input from outside cannot use more memory, disk or time than "
-        "these. A name without a unit is a count.\n\n"
-        "| limit | value | why |\n|---|---|---|\n" + "\n".join(rows) + "\n\n" + _shares()
+        "these. A name without a unit is a count. `onceq/model/limits.py` has them all, also those "
+        "of single steps inside the program.\n\n" + "\n".join(rows) + "\n\n" + _shares()
     )
 
 
@@ -137,13 +149,19 @@ _REQUESTS = re.compile(r"(<!-- Written by `make docs`.*?-->\n).*?(\n<!-- End)", 
 
 def protocol_page() -> str:
     """docs/reference/formats/client-protocol.md, with the requests as their classes are."""
-    rows = [
-        f"| {code} | {kind.__name__} | {', '.join(said(kind))} | {_answer(kind.answer)} | "
-        f"{kind.needs.value} | {'yes' if kind.quiet else ''} |\n"
-        for code, kind in sorted(KINDS.items())
-    ]
-    top = "| code | request | head | answer | needs | number 0 |\n|---|---|---|---|---|---|\n"
-    return _REQUESTS.sub(lambda at: f"{at[1]}\n{top}{''.join(rows)}{at[2]}", _PROTOCOL.read_text())
+    rows = [f"* {code} {_request(kind)}\n" for code, kind in sorted(KINDS.items())]
+    return wrapped(
+        _REQUESTS.sub(lambda at: f"{at[1]}\n{''.join(rows)}{at[2]}", _PROTOCOL.read_text())
+    )
+
+
+def _request(kind: Any) -> str:
+    """A request with its head, and what is not as with most others."""
+    answer, needs = _answer(kind.answer), kind.needs.value
+    more = [f"answer: {answer}"] if answer != _answer(COUNT) else []
+    more += [f"needs: {needs}"] if kind.needs is not Needs.STATE else []
+    more += ["number 0"] if kind.quiet else []
+    return f"{kind.__name__} ({', '.join(said(kind))})" + "".join(f"; {one}" for one in more)
 
 
 def _answer(kind: Any) -> str:
@@ -177,14 +195,14 @@ def settings_page() -> str:
         n for n in _tree(settings).body if isinstance(n, ast.ClassDef) and n.name == "Settings"
     )
     rows = [
-        f"| `{name}` | {_shown(getattr(defaults, name))} | {docs_rules.linked(said)} |"
+        f"* `{name}` = {_shown(getattr(defaults, name))}: {docs_rules.linked(said)}"
         for name, _, said in _documented(node)
     ]
     return (
         "# Settings\n\n" + NOTE + "Write them in the table `[settings]` of `onceq.toml`, or in "
         "`onceq.Settings(...)` for an embedded queue manager. Defaults are those of MSMQ where it "
         "has them. An unknown name is refused.\n\n"
-        "| setting | default | meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+        "Each line has the default and the meaning.\n\n" + "\n".join(rows) + "\n"
     )
 
 
@@ -199,7 +217,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "metrics.md": lambda: docs_metrics.page(NOTE),
     "settings.md": settings_page,
     "states.md": lambda: docs_states.page(NOTE),
-    "security-tests.md": lambda: docs_security.page(NOTE),
     "who-may-do-what.md": lambda: docs_matrix.page(NOTE),
 }
 
@@ -211,7 +228,8 @@ def wrapped(page: str) -> str:
     for line in page.split("\n"):
         code ^= line.startswith("```")
         if not code and len(line) > COLUMNS and not line.startswith(("|", "#", "<")):
-            indent = "  " if line.startswith("- ") else ""
+            item = re.match(r" *[*-] ", line)
+            indent = " " * len(item[0]) if item else ""
             line = textwrap.fill(
                 line, COLUMNS, subsequent_indent=indent, break_long_words=False,
                 break_on_hyphens=False,

@@ -120,7 +120,7 @@ def page(note: str) -> str:
     processes = {n for test in known if PROCESSES in test.where for n in test.cases}
     lines = [
         "# Conformance cases", "", note.rstrip(), "",
-        "What a queue manager with transactions must do, as numbered cases, and the tests of each. "
+        "What a queue manager with transactions must do, as numbered cases. "
         "A test of case 4 is called `test_case_004_...`; `make test ARGS='-k case_004'` runs it. "
         "Most tests run twice: with the queue managers inside the test's process, on simulated "
         "disks, and with a daemon process for each, killed with `kill -9`. The test controls the "
@@ -128,14 +128,6 @@ def page(note: str) -> str:
         f"{len(run)} of {len(cases)} cases have tests, {len(processes)} on processes.",
     ]  # fmt: skip
     for heading, group in groups():
-        lines += ["", f"## {heading}", "", "| case | | tests |", "|---|---|---|"]
-        lines += [_row(number, text, known) for number, text in group.items()]
-    lines += ["", "## Inside only", "", "Tests that no process can be asked for:", ""]
-    lines += [f"- `{test.name}`: {test.reason}" for test in known if test.reason]
+        lines += ["", f"## {heading}", ""]
+        lines += [f"{number}. {text}" for number, text in group.items()]
     return "\n".join(lines) + "\n"
-
-
-def _row(number: int, text: str, known: list[Test]) -> str:
-    mine = [test for test in known if number in test.cases]
-    names = "<br>".join(f"`{test.name}`" for test in mine) or "not yet"
-    return f"| {number} | {text} | {names} |"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+from docs_cli import frequent
 from onceq.console.table import METRICS, OPERATIONS, Operation, Text
 
 
 def page(note: str) -> str:
     """The page."""
+    known = frequent(Counter(line for one in OPERATIONS for line in _lines(one)))
     return (
         "# The HTTP interface of the console\n\n" + note + "What the pages of "
         "[`onceq console`](../how-to/console.md) show and do, as JSON; and the metrics of "
@@ -20,7 +24,11 @@ def page(note: str) -> str:
         "`GET /api/managers` names the queue managers (`manager`), with their state and last "
         "numbers. The paths below follow `/api/managers/{manager}`. *Right* is what the console "
         "needs at that queue manager.\n\n"
-        + "\n\n".join((*map(_operation, OPERATIONS), *map(_text, METRICS)))
+        "## Values of several requests\n\n"
+        "At the requests they are only named.\n\n"
+        + "\n".join(sorted(known.values()))
+        + "\n\n"
+        + "\n\n".join((*(_operation(one, known) for one in OPERATIONS), *map(_text, METRICS)))
         + "\n"
     )
 
@@ -29,11 +37,18 @@ def _text(one: Text) -> str:
     return f"## GET `{one.path}`\n\n{one.text} Right: {one.right}."
 
 
-def _operation(one: Operation) -> str:
-    text = f"## {one.method} `{one.path}`\n\n{one.text} Right: {one.right}.\n"
-    if not one.parameters:
-        return text.rstrip()
-    lines = [
-        f"* `{p.name}` ({p.kind}{', needed' if p.needed else ''}): {p.text}" for p in one.parameters
+def _lines(one: Operation) -> list[tuple[str, str]]:
+    """The name of each value of a request, and its line."""
+    return [
+        (f"`{p.name}`", f"* `{p.name}` ({p.kind}{', needed' if p.needed else ''}): {p.text}")
+        for p in one.parameters
     ]
-    return text + "\n" + "\n".join(lines)
+
+
+def _operation(one: Operation, known: dict[str, str]) -> str:
+    lines = _lines(one)
+    also = [name for name, line in lines if line == known.get(name)]
+    own = [line for name, line in lines if line != known.get(name)]
+    text = f"## {one.method} `{one.path}`\n\n{one.text} Right: {one.right}."
+    shown = [f"* {', '.join(also)}"] * bool(also) + own
+    return "\n".join([text, "", *shown]) if shown else text

@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from docs_states import table
 from onceq.core.ending.table import Ending, Fate, When, rows
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "endings.md"
@@ -38,16 +37,16 @@ def _kept(fate: Fate, ending: Ending) -> str:
         said.append("copy in the computer's journal if asked for")
     if fate.queue_journal:
         said.append("copy in the queue's journal if it has one")
-    return "; ".join(said) or "nothing"
+    return "; ".join(said)
 
 
 def _told(fate: Fate) -> str:
     said = []
     if fate.final is not When.NEVER:
-        said.append(f"its source, {fate.final.value}")
-    if fate.told is not When.NEVER:
-        said.append("its administration queues, if asked")
-    return "; ".join(said) or "nobody"
+        said.append(f"its source is told, {fate.final.value}")
+    if fate.told is When.NEVER:
+        said.append("*silent*")
+    return "; ".join(said)
 
 
 def page() -> str:
@@ -56,12 +55,13 @@ def page() -> str:
     _, end, tail = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"{PAGE} has lost the marks of its table")
-    lines = [
-        (
-            ending.value, "yes" if transactional else "no", ", ".join(s.value for s in sides),
-            _kept(fate, ending), _told(fate),
-        )
-        for ending, transactional, sides, fate in rows()
-    ]  # fmt: skip
-    titles = ("what happens", "transactional", "decided at", "kept there", "told")
-    return head + begin + table(titles, lines) + end + tail
+    lines: list[str] = []
+    last = None
+    for ending, transactional, sides, fate in rows():
+        if ending is not last:
+            lines.append(f"* {ending.value}:")
+            last = ending
+        what = "; ".join(filter(None, (_kept(fate, ending), _told(fate)))) or "nothing"
+        at = " or ".join(side.value for side in sides)
+        lines.append(f"  * {'transactional, ' if transactional else ''}{at}: {what}")
+    return head + begin + "\n".join(lines) + end + tail

@@ -37,7 +37,7 @@ The roles: the *owner* created the queue. The *sender* has `send` there and to a
 manager, the *receiver* `receive`, the *peeker* `peek`. The *tenant* has `create` at
 `private$\\app-*` and owns the queue `app-*` there. *Monitor*, *operator* and *administrator* have
 only the right `monitor`, `operate` or `administer`; the account that runs the queue manager is an
-administrator without a grant. *Needs* names the right, or rights, that suffice. `a name`: any
+administrator without a grant. In brackets are the right, or rights, that suffice; *a name*: any
 authenticated caller.
 """
 OTHERS = """\
@@ -74,17 +74,17 @@ def _rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
         named = lines.setdefault((_needs(row.needs), _roles(allowed)), {})
         named.setdefault(f"`{row.kind.__name__}`", []).append(row.what)
     return [
-        ("; ".join(map(_request, requests, requests.values())), *line)
+        (", ".join(map(_request, requests, requests.values())), *line)
         for line, requests in lines.items()
     ]
 
 
 def _request(name: str, cases: Sequence[str]) -> str:
     """A request, with what is asked of it; without a case it is the request as such."""
-    said = "; or ".join(case for case in cases if case)
-    if "" in cases and said:
-        return f"{name}, also {said}"
-    return f"{name} {said}".strip()
+    said = "; ".join(case for case in cases if case)
+    if not said:
+        return name
+    return f"{name} ({'also ' if '' in cases else ''}{said})"
 
 
 def _roles(allowed: Sequence[str]) -> str:
@@ -98,20 +98,25 @@ def _roles(allowed: Sequence[str]) -> str:
 
 
 def _tables(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
-    """Rows with the same cells share a line; those with one cell everywhere are a table apart."""
+    """Rows with the same cells share a line; those with one cell everywhere are a list apart."""
     lines: dict[tuple[str, ...], list[str]] = {}
     for what, *cells in rows:
         lines.setdefault(tuple(cells), []).append(what)
     alike = [("; ".join(what), cells[0]) for cells, what in lines.items() if len({*cells}) == 1]
     others = [("; ".join(what), *cells) for cells, what in lines.items() if len({*cells}) > 1]
     found = [table(head, others), ""] if others else []
-    return [*found, table((head[0], "in every column"), alike), ""] if alike else found
+    if not alike:
+        return found
+    return [*found, "In every column:", "", *(f"* {cell}: {what}" for what, cell in alike), ""]
 
 
 def _applications() -> list[str]:
     lines = ["## What applications ask", "", APPLICATIONS]
     for heading, rows in PARTS.items():
-        lines += [f"### {heading}", "", table(("request", "needs", "allowed to"), _rows(rows)), ""]
+        lines += [f"### {heading}", ""]
+        for requests, needs, allowed in _rows(rows):
+            lines.append(f"* {allowed}{f' ({needs})' if needs else ''}: {requests}")
+        lines.append("")
     only = ", ".join(f"`{row.name}`" for rows in PARTS.values() for row in rows if row.socket_only)
     return [*lines, f"At the Unix socket only: {only}; over TCP it is `unsupported-operation`.", ""]
 
@@ -143,8 +148,8 @@ def _peers() -> list[str]:
     meaning = [f"* *{cell}*: {text}." for cell, text in peers.MEANING.items()]
     return [
         "## What comes to the port for other queue managers", "",
-        "Before the first packet:", "",
-        table(("who connects", "what happens", "reason in the log"), strangers), "",
+        "Before the first packet, with the reason in the log:", "",
+        *(f"* {who}: {what}, {why}" for who, what, why in strangers), "",
         OTHERS, *_tables(("packet", *peers.KNOWN), rows), *meaning, "",
     ]  # fmt: skip
 

@@ -129,6 +129,11 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "\n".join(lines)
 
 
+def events(rows: Iterable[tuple[str, str, str]]) -> str:
+    """A list of events: each with what leads from where to where, and what has happened."""
+    return "\n".join(f"* {name} ({leads}): {said}" for name, said, leads in rows)
+
+
 def members(kind: type) -> dict[str, str]:
     """What stands below each member of a class, by name."""
     (body,) = (
@@ -165,14 +170,14 @@ def position() -> Machine:
         "A message in a queue",
         "core/state/positions.py",
         "A position is the place of one message in one queue. A record names an operation and a "
-        "range of positions; the table says what the operation does to each. All states are "
+        "range of positions; the list says what the operation does to each. All states are "
         "durable, but what was locked by a transaction that is not prepared is given back at a "
         "restart. Where positions in other states are refused, a record that names them would "
         "contradict the queue: it is never written, and a store that had it would not open.",
         "The states of a position: available; locked by a transaction, and purging if an operator "
         "purged it meanwhile; awaiting the news of its end; removed",
         tuple(edges),
-        table(("operation", "what has happened", "leads from", "positions in other states"), rows),
+        events((name, said, f"{leads}; others {rest}") for name, said, leads, rest in rows),
         ends=(name[REMOVED],),
     )
 
@@ -196,14 +201,14 @@ def branch() -> Machine:
         "A branch of an external transaction",
         "core/transaction/unit_of_work.py",
         "A branch is what this queue manager does in a transaction that somebody else decides "
-        "([XTX-3](rules.md#xtx-3)). A verb of XA in a phase that the table does not name for it "
+        "([XTX-3](rules.md#xtx-3)). A verb of XA in a phase that the list does not name for it "
         "is refused with `branch-state` (XAER_PROTO). The coloured phases survive a crash, which "
         "rolls back a branch in any other. A prepare that finds nothing to decide, or cannot "
         "promise it, ends the branch, and its answer says so.",
         "The phases of a branch: active, suspended and ended before it is prepared; prepared; "
         "over, or kept as decided by hand until it is forgotten",
         tuple(edges),
-        table(("verb", "in XA, or what happens", "leads from"), rows),
+        events(rows),
         ends=(GONE,),
         durable=(Phase.PREPARED.value, Phase.COMMITTED.value, Phase.ROLLED_BACK.value),
     )
@@ -269,7 +274,7 @@ def link() -> Machine:
         "The link of an outgoing queue: none, connecting, connected, closing, and put off until "
         "the next attempt",
         tuple(edges),
-        table(("event", "what has happened", "leads from"), rows),
+        events(rows),
         "\n"
         "Operators see one word for the queue, as MSMQ has it ([Q-40](rules.md#q-40)). "
         "`LOCKED` and `ONHOLD` come first; without a session `NEED VALIDATION` comes next, and "

@@ -1,7 +1,7 @@
 """Which tests hold each sentence of SECURITY.md, by its words.
 
 A sentence that is changed is looked at again: without a line here it fails a test
-(``test_security_page.py``). ``tools/docs_security.py`` shows the lines as a page.
+(``test_security_page.py``).
 
 A sentence is held by a test if that fails where the sentence is not true. Of a sentence that
 promises nothing it is said why it has none.
@@ -493,8 +493,7 @@ NOT_HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "limit: value",
     ),
     MORE: (
-        "Which tests hold which sentence is listed on a separate page; other pages say how it "
-        "works.",
+        "Which tests hold which sentence is listed with the tests; other pages say how it works.",
         "What attacks from outside found, and what is still open, is in findings.",
     ),
     HEADING: (

@@ -72,7 +72,7 @@ def test_every_make_target_is_documented() -> None:
     (line,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.M)
     targets = set(line.split()) - {"help"}
     hacking = (ROOT / "docs" / "hacking.md").read_text()
-    assert set(re.findall(r"^\| `make ([\w-]+)", hacking, re.M)) == targets
+    assert set(re.findall(r"^\* `make ([\w-]+)", hacking, re.M)) == targets
     assert set(re.findall(r"^([\w-]+):", makefile, re.M)) == {*targets, "help"}
     for page in PAGES:
         for target in re.findall(r"`make ([\w-]+)", page.read_text()):
@@ -166,14 +166,12 @@ def test_watchers_speak_of_what_they_watch() -> None:
 
 
 @pytest.mark.tier("rest")
-def test_every_test_of_a_case_stands_in_the_table() -> None:
-    page = (ROOT / "docs" / "reference" / "conformance.md").read_text()
+def test_every_test_of_a_case_is_named_after_one() -> None:
     cases = {number for _, group in docs_cases.groups() for number in group}
     assert cases == set(range(1, 136))
     for path in (ROOT / "tests").rglob("test_*.py"):
         for name in re.findall(r"^ *(?:async )?def (test_case_\d\w*)", path.read_text(), re.M):
             assert docs_cases.NAME.match(name), f"{path}: {name}: write test_case_004_..."
-            assert f"`{name}`" in page, f"{name} is not in the table: run make docs"
     unknown = [test for test in docs_cases.tests() if not cases.issuperset(test.cases)]
     assert not unknown, "there are 135 cases"
 
@@ -226,8 +224,8 @@ def test_errors_have_codes_of_their_own() -> None:
 def test_every_limit_and_setting_says_why() -> None:
     for page in ("limits.md", "settings.md", "errors.md"):
         for line in generated.PAGES[page]().splitlines():
-            if line.startswith("| `"):
-                assert len(line.rsplit("|", 2)[1].strip()) > 3, line
+            if line.startswith("* `"):
+                assert len(line.partition(": ")[2].strip()) > 3, line
 
 
 # ---- samples ---------------------------------------------------------------------------------

@@ -19,12 +19,18 @@ class Word(NamedTuple):
     meaning: str
 
 
+ROW = re.compile(r"^\* \*\*(.+?)\*\*(?: \(([^()]+)\))?: (.+?)(?=\n\* |\n\n|\Z)", re.M | re.S)
+
+
 def words() -> list[Word]:
     page = (ROOT / "docs" / "reference" / "glossary.md").read_text()
-    rows = [
-        Word(*row) for row in re.findall(r"^\| (.+?) \| ?(.*?) ?\| (.+?) \| (.+) \|$", page, re.M)
-    ]
-    return [row for row in rows if row.word != "word"]
+    found = []
+    for word, about, meaning in ROW.findall(page):
+        *code, last = " ".join(about.split()).split(", ") if about else [""]
+        field = last if last in FIELDS else "MSMQ"
+        names = ", ".join([*code, *([] if last in FIELDS else [last])])
+        found.append(Word(word, names, field, meaning.strip()))
+    return found
 
 
 def test_each_word_stands_there_once() -> None:

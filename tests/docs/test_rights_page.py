@@ -16,7 +16,7 @@ PAGE = (ROOT / "docs" / "how-to" / "who-may-do-what.md").read_text()
 
 def test_the_table_of_rights_is_that_of_the_code() -> None:
     table = PAGE.split("## Rights")[1].split("\n\n")[1]
-    rows = re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", table, re.M)
+    rows = re.findall(r"^\* `([a-z-]+)`: (.+)$", table.replace("\n  ", " "), re.M)
     assert rows == [(right.value, MEANING[right]) for right in Right]
     last = [Right(word) for word, _ in rows[-len(WHOLE) :]]
     assert set(last) == WHOLE, "'the last four are about the whole queue manager'"

@@ -82,8 +82,7 @@ Target = Annotated[
     str,
     Argument(
         metavar="DEST",
-        help="Format name of one or more elements, or a path name: private$/orders, "
-        "DIRECT=OS:BETA/private$/stock.",
+        help="A path name or format name: private$/orders, DIRECT=OS:BETA/private$/stock.",
     ),
 ]
 Texts = Annotated[
@@ -156,8 +155,7 @@ TraceParent = Annotated[
     str,
     Option(
         "--traceparent", metavar="VALUE", show_default=False,
-        help="The trace that it belongs to, as W3C Trace Context writes it: "
-        "00-TRACE-SPAN-FLAGS in hexadecimal digits.",
+        help="Its trace, as in W3C Trace Context: 00-TRACE-SPAN-FLAGS, hexadecimal.",
     ),
 ]  # fmt: skip
 ACKNOWLEDGE = {
@@ -179,13 +177,13 @@ Journaled = Annotated[
 ]
 Track = Annotated[
     bool,
-    Option("--track", help="So that 'onceq outcome' can tell what became of each copy."),
+    Option("--track", help="'onceq outcome' can then tell what became of each copy."),
 ]
 DeadLetterQueue = Annotated[
     str,
     Option(
         "--dead-letter-queue", metavar="NAME", show_default=False,
-        help="A transactional queue here that takes its dead letters; implies --dead-letter.",
+        help="Transactional queue here for its dead letters; implies --dead-letter.",
     ),
 ]  # fmt: skip
 DeadLetter = Annotated[

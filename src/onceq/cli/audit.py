@@ -12,9 +12,10 @@ from typing import Annotated, Any
 
 from onceq.cli import out
 from onceq.cli.common import Argument, Exit, Json, Option, asking, dumped
-from onceq.cli.spark_loading import INTERRUPTED, Missing
+from onceq.cli.spark_loading import INTERRUPTED, Missing, loaded, said
 from onceq.cli.terminal import Interruptible
 from onceq.client.stopping import pause
+from onceq.errors import UsageError
 from onceq.hidden import show_hidden
 from onceq.model.wording import plural
 
@@ -26,14 +27,14 @@ LINE_S = 5.0
 
 Folders = Annotated[
     list[str], Argument(
-        metavar="FOLDER...", help="Data directories of queue managers with the setting "
-        "history = true, copies of their history folders, or a folder of several; also *."
+        metavar="FOLDER...", help="Data directories of queue managers with history = true, "
+        "copies of their history folders, or a folder of several; also *."
     ),
 ]  # fmt: skip
 Settled = Annotated[
     bool, Option(
-        "--settled", help="Nothing was under way any more when the histories were taken: what "
-        "is missing in them is lost, and not merely late."
+        "--settled", help="Nothing was under way when the histories were taken: what is "
+        "missing in them is lost."
     ),
 ]  # fmt: skip
 Html = Annotated[
@@ -53,22 +54,22 @@ Stuck = Annotated[
 
 Proof = Annotated[
     str, Option("--proof", metavar="FOLDER", show_default=False,
-                      help="Keep the proof in a folder, and go on from the one that is there: "
-                      "histories are read from where it ends, and may have lost what came before.")
+                      help="Keep the proof in a folder, and go on from the one that is there; "
+                      "histories may have lost what came before it.")
 ]  # fmt: skip
 
 
 Tables = Annotated[
     list[str] | None, Option("--landed", metavar="TABLE", show_default=False,
-                            help="Also prove a table that onceq spark land has written from queues "
-                            "of these managers; may be repeated.")
+                            help="Also prove a table that onceq spark land has written from their "
+                            "queues; may be repeated.")
 ]  # fmt: skip
 
 
 Ask = Annotated[
     list[str] | None, Option("--ask", metavar="QM", show_default=False,
-                            help="Also ask this living queue manager, one of these, how many "
-                            "messages wait in its queues, and compare; may be repeated.")
+                            help="Also ask this running queue manager how many messages wait in "
+                            "its queues, and compare; may be repeated.")
 ]  # fmt: skip
 
 
@@ -78,11 +79,11 @@ def audit(
     json: Json = False,
 ) -> int:  # fmt: skip
     """Prove or refute from queue managers' own histories that each committed message met exactly
-    one end, once and in order. What it is doing is told on stderr.
+    one end, once and in order. Progress goes to stderr.
 
-    Ends with 0 if nothing contradicts that, and with 8 if anything does. Messages that are on
-    their way are no violation, nor is what a history that was cut off cannot tell. What has no
-    room in memory goes to temporary files; onceq spark audit does the same on a cluster.
+    Exit code 8: something contradicts that. Messages on their way are no violation, nor is what a
+    history that was cut off cannot tell. Large tables go to temporary files; onceq spark audit uses
+    a cluster.
     """
 
     def work(say: Teller) -> dict[str, Any]:
@@ -249,6 +250,45 @@ def _print_acts(acts: dict[str, Any]) -> None:
             [(one["actor"], one["action"], one["manager"], one["done"], one["refused"])
              for one in acts["by"]],
         )  # fmt: skip
-    for word, said in (("missing", "not told, and were removed"), ("added", "told once too often")):
+    for word, fault in (
+        ("missing", "not told, and were removed"),
+        ("added", "told once too often"),
+    ):
         for one in acts[word]:
-            out.line(f"! acts {one['first']} to {one['last']} of {one['manager']} are {said}")
+            out.line(f"! acts {one['first']} to {one['last']} of {one['manager']} are {fault}")
+
+
+HiddenProof = Annotated[str, Option("--proof", metavar="FOLDER", hidden=True)]
+
+
+def audit_on_spark(
+    folders: Folders, settled: Settled = False, html: Html = "", to: To = "",
+    stuck: Stuck = 300.0,
+    master: Annotated[
+        str, Option("--master", metavar="URL", help="Spark to use.")
+    ] = "local[*]",
+    proof: HiddenProof = "", landed: Tables = None, json: Json = False,
+) -> int:  # fmt: skip
+    """Do what onceq audit does on Spark, for histories that are too large for one machine.
+
+    It keeps no proof (--proof). Exit code 8: something contradicts the promises.
+    """
+    if proof:
+        raise UsageError("onceq spark audit keeps no proof: take onceq audit --proof")
+
+    def work(say: Teller) -> dict[str, Any]:
+        command = loaded("onceq.spark.audit", "audit,spark,java")
+        wish = loaded("onceq.audit.command", "audit,spark,java").Wish
+        tables = import_module("onceq.spark.land.reading") if landed else None
+        try:
+            found: dict[str, Any] = command.run(
+                folders, wish(
+                    settled=settled, html=html, to=to, stuck_s=stuck,
+                    landed=() if tables is None else tuple(map(tables.opened, landed or ())),
+                ), say, master=master,
+            )  # fmt: skip
+        except Exception as error:
+            raise said(error) from error
+        return found
+
+    return told(work, json=json)

@@ -59,7 +59,7 @@ def bench(
 ) -> None:  # fmt: skip
     """Measure durable transactional send and receive against the disk's own rate of syncs.
 
-    It works in a queue of its own and leaves nothing behind.
+    It uses a queue of its own, and removes it.
     """
     commits = _sizes(sizes)
     where = folder or tempfile.gettempdir()

@@ -159,7 +159,7 @@ COMMANDS: Final = {
     "directory show": "onceq.cli.directories:show_directory",
     "spark land": "onceq.cli.spark:land",
     "spark replay": "onceq.cli.spark:replay",
-    "spark audit": "onceq.cli.spark_audit:audit",
+    "spark audit": "onceq.cli.audit:audit_on_spark",
     "spark readers": "onceq.cli.lists:list_readers",
     "spark forget": "onceq.cli.spark:forget",
 }

@@ -106,9 +106,8 @@ Where = Annotated[
         "--qm",
         "-q",
         metavar="WHERE",
-        help="Queue manager: its data directory, its socket, onceq://host:port, tls://host:port or "
-        f"the name of a context [else {QM_VARIABLE}, ONCEQ_CONTEXT, this directory, or the context "
-        "in use].",
+        help="Queue manager: data directory, socket, onceq://host:port, tls://host:port or context "
+        f"[else {QM_VARIABLE}, ONCEQ_CONTEXT, this directory, or the context in use].",
         show_default=False,
         autocompletion=complete_where,
     ),

@@ -18,9 +18,9 @@ Places = Annotated[
     list[str] | None,
     Option(
         "--qm", "-q", metavar="WHERE", show_default=False,
-        help="Queue manager: a context, its data directory, its socket, onceq://host:port or "
+        help="Queue manager: context, data directory, socket, onceq://host:port or "
         "tls://host:port. "
-        "May be given several times; each is shown the token of the line that is for it then.",
+        "May be repeated; each gets the token of its own line.",
     ),
 ]  # fmt: skip
 Port = Annotated[
@@ -30,20 +30,19 @@ Hosts = Annotated[
     list[str] | None,
     Option(
         "--host", metavar="NAME", show_default=False,
-        help="A name by which a proxy before it is reached, with its port if it is not the usual "
-        "one. May be given several times.",
+        help="Name of a proxy before it, with its port if that is not the usual one; may be "
+        "repeated.",
     ),
 ]  # fmt: skip
 Https = Annotated[
-    bool, Option("--https", help="Browsers reach it by a proxy that speaks HTTPS, alone.")
+    bool, Option("--https", help="Browsers reach it only by a proxy that speaks HTTPS.")
 ]
 
 OpenId = Annotated[
     str | None,
     Option(
         "--openid", metavar="FILE", show_default=False,
-        help="People sign in by OpenID Connect; the file says where, and which of their groups "
-        "works as which token.",
+        help="Sign in by OpenID Connect; the file says where, and which token each group has.",
     ),
 ]  # fmt: skip
 
@@ -54,10 +53,10 @@ def console(
 ) -> None:  # fmt: skip
     """Show queue managers in a browser: queues, messages, dead letters, transactions.
 
-    It listens on this computer only and prints a link that signs one browser in, once, and a token
-    for scripts (or takes that of ONCEQ_CONSOLE_TOKEN). What it may do is what the account or token
-    that it runs under may do at each queue manager. With --openid no link is printed: people sign
-    in at a provider, and may do what the token of their group may. Ctrl-C ends it.
+    It listens on this computer only, and prints a link that signs one browser in, once, and a token
+    for scripts (or takes that of ONCEQ_CONSOLE_TOKEN). It has the rights of its own account or
+    token at each queue manager. With --openid there is no link: people sign in at a provider, and
+    have the rights of their group's token. Ctrl-C ends it.
     """
     try:
         from onceq.console.app import Console

@@ -24,7 +24,7 @@ Place = Annotated[
 Token = Annotated[
     str,
     Option("--token-file", metavar="FILE", show_default=False,
-           help="File with a token, which says who you are there; its name is kept."),
+           help="File with your token there; its name is kept."),
 ]  # fmt: skip
 Use = Annotated[bool, Option("--use", help="Take it from now on where nothing else is said.")]
 Replace = Annotated[bool, Option("--replace", help="There may be one of that name already.")]
@@ -92,10 +92,9 @@ def list_(json: Json = False) -> None:
 
 
 def use(name: Which = "", none: Nothing = False) -> None:
-    """Take a context from now on where nothing else says which queue manager is meant.
+    """Use a context where nothing else names the queue manager.
 
-    What is said by -q, ONCEQ_QM or ONCEQ_CONTEXT comes before it, and so does a queue manager that
-    lives in the current directory.
+    -q, ONCEQ_QM, ONCEQ_CONTEXT and a queue manager in the current directory go before it.
     """
     if bool(name) is none:
         raise UsageError("say the name of a context, or --none")

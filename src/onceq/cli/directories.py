@@ -132,10 +132,7 @@ def explain_name(
     qm: Where = None,
     json: Json = False,
 ) -> None:
-    """Say who a name is and why: which queue a message to it goes to, and how.
-
-    Nothing is sent, and no outgoing queue is made.
-    """
+    """Say which queue a message to a name goes to, how, and why. Nothing is sent or made."""
     with asking(qm) as connection:
         found = connection.explain_name(name)
     if dumped(found, json):
@@ -178,8 +175,7 @@ DataDirectory = Annotated[
 def check_mapping(directory: DataDirectory = ".", json: Json = False) -> None:
     """Read the mapping files of a data directory, and name what is wrong with them.
 
-    A queue manager with a file that it cannot use does not start; one that runs goes on with what
-    it has read before.
+    With a wrong file a queue manager does not start; a running one keeps what it read before.
     """
     from onceq.embedded import mapping
 

@@ -53,9 +53,9 @@ def events(
 ) -> None:  # fmt: skip
     """Print what happened to messages, and acts of administration: a line for each, as they come.
 
-    Messages are told by the history of a queue manager on this computer, with the setting history =
-    true; what happens stands there after history_roll_s seconds at the latest. Of another one its
-    acts are told (onceq trail). --json prints a line of JSON for each event.
+    Events of messages need a queue manager on this computer with the setting history = true, and
+    come after history_roll_s seconds at the latest. Of another one there are only acts (onceq
+    trail).
     """
     wanted = _wanted(queue, event or [])
     tell = _json if as_json(json) else _line
@@ -187,8 +187,7 @@ def verify(
         Option(
             "--peer",
             metavar="WHERE",
-            help="Another queue manager, as for -q: what it holds of "
-            "this trail is compared. May be given several times.",
+            help="Another queue manager (as for -q) to compare with; may be repeated.",
         ),
     ] = None,
     files: Annotated[
@@ -196,8 +195,7 @@ def verify(
         Option(
             "--files",
             metavar="FOLDER",
-            help="The files of the trail [else the folder 'trail' of "
-            "the data directory, where -q names one].",
+            help="Files of the trail [else the folder 'trail' of the data directory of -q].",
             show_default=False,
         ),
     ] = "",
@@ -206,8 +204,8 @@ def verify(
 ) -> None:
     """Say whether acts of administration were removed, changed or put in.
 
-    The chain of digests is followed through the store and the files of the trail, and compared with
-    what other queue managers hold of it. The exit status is 1 if something is wrong.
+    Follows the chain of digests through the store and the files of the trail, and compares it with
+    what other queue managers hold of it. Exit code 1: something is wrong.
     """
     check = TrailCheck()
     with asking(qm) as connection:

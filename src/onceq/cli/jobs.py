@@ -47,9 +47,7 @@ DONE: Final = {
 """What has become of messages that a job has done."""
 
 Number = Annotated[int, Argument(metavar="ID", help="As 'job list' shows it.", min=1)]
-NoWait = Annotated[
-    bool, Option("--no-wait", help="Print the number of the job, and do not wait for its end.")
-]
+NoWait = Annotated[bool, Option("--no-wait", help="Print the job's number and do not wait.")]
 Queues = Annotated[
     list[str],
     Argument(metavar="QUEUE...", help="Whose messages.", autocompletion=complete_queue),
@@ -79,11 +77,11 @@ def start(
     no_wait: NoWait = False, yes: Yes = False, dry_run: DryRun = False, qm: Where = None,
     json: Json = False,
 ) -> None:  # fmt: skip
-    """Do something to the messages that stand in some queues now, as a job of the queue manager.
+    """Return, copy, move or purge the messages that are in some queues now, as a job.
 
     'return' sends each to its destination again and removes it here; 'send-as-new' sends one like
-    it and lets it stand; 'move' sends it to the queue --to and removes it here; 'purge' removes it
-    for good, and asks first. The job goes on when this command has ended, and after a crash.
+    it and keeps it; 'move' sends it to the queue --to and removes it here; 'purge' removes it, and
+    asks first. The job goes on after this command, and after a crash.
     """
     which = filter_of(
         reason=reason, destination=destination, label=label, older_s=age(older),
@@ -105,8 +103,7 @@ def start(
 
 
 def show_job(number: Number, qm: Where = None, json: Json = False) -> None:
-    """Show one job: how far it is, what stays and why, which messages failed, and where these were
-    going."""
+    """Show one job: how far it is, what stays and why, which messages failed and where to."""
     with asking(qm) as connection:
         job = connection.job(number)
     destinations = []

@@ -73,21 +73,19 @@ def return_dead(
     ] = RETURNS_MAX,
     in_doubt: Annotated[
         bool,
-        Option("--in-doubt", help="Also those that may have been received: they may be "
-                     "received twice then."),
+        Option("--in-doubt", help="Also those that may have been received: they may come twice."),
     ] = False,
     second: Annotated[
         bool,
-        Option("--second", help="Also those of which their sender has another dead letter: "
-                     "return one of the two only."),
+        Option("--second", help="Also those of which the sender has another dead letter: return "
+        "only one."),
     ] = False,
     no_wait: NoWait = False, dry_run: DryRun = False, qm: Where = None, json: Json = False,
 ) -> None:  # fmt: skip
     """Send dead letters to their destinations again, as a job of the queue manager.
 
-    Each is sent and removed in one step: it is never in two places, and never in none. It counts
-    how often it was returned, and one that was returned too often stays. Bodies and properties are
-    as they were; times begin again. Ctrl-C ends the command, and the job goes on.
+    Each is sent and removed in one step. One that was returned too often stays. Bodies and
+    properties stay the same; times begin again. Ctrl-C ends the command, not the job.
     """
     from onceq.client.threads.letters import give_back
 
@@ -164,8 +162,8 @@ def send_dead_as_new(
 ) -> None:  # fmt: skip
     """Send messages like dead letters to their destinations, and keep the letters.
 
-    Each is a new message that was never returned; the letter stands as it stood, until it is
-    purged. It is a job of the queue manager: Ctrl-C ends the command, and the job goes on.
+    Each is a new message that was never returned. It is a job of the queue manager: Ctrl-C ends the
+    command, not the job.
     """
     from onceq.client.threads.letters import letters
 
@@ -406,13 +404,13 @@ Younger = Annotated[
 Ids = Annotated[
     list[str] | None,
     Option("--id", metavar="MESSAGE-ID", show_default=False,
-           help="These messages only; it may be given several times.",
+           help="These messages only; may be repeated.",
            autocompletion=complete_dead),
 ]  # fmt: skip
 Copies = Annotated[
     list[str] | None,
     Option("--id", metavar="MESSAGE-ID", show_default=False,
-           help="These messages only; it may be given several times.",
+           help="These messages only; may be repeated.",
            autocompletion=complete_journal),
 ]  # fmt: skip
 DeadId = Annotated[

@@ -230,8 +230,8 @@ LISTS: Final[Mapping[str, Listing[Any]]] = {
     "damage list": Listing(
         """List what was set aside: where it was, when, and how much.
 
-        An entry stands for neighbouring messages. 'in doubt' and 'not delivered' are said of
-        messages that waited in an outgoing queue.
+        An entry stands for neighbouring messages. Those of outgoing queues are 'in doubt' or 'not
+        delivered'.
         """,
         DamageView, lambda qm: qm.damages(), cells={"ended as": lambda one: ended_as(one.reason)},
     ),
@@ -251,8 +251,7 @@ LISTS: Final[Mapping[str, Listing[Any]]] = {
     "trail heads": Listing(
         """List what this queue manager holds of the trails of others.
 
-        Another queue manager tells the number and the digest of its last act of administration when
-        a session with it begins.
+        Each tells the number and the digest of its last act when a session begins.
         """,
         HeadView, lambda qm: qm.trail_end().heads,
     ),
@@ -267,8 +266,7 @@ Sort = Annotated[
     str,
     Option(
         "--sort", metavar="BY", show_default=False,
-        help="messages (most first), bytes, oldest (the oldest message first) or number (as they "
-        "were made) [else by name].",
+        help="messages (most first), bytes, oldest message, or number (as made) [else by name].",
     ),
 ]  # fmt: skip
 Part = Annotated[
@@ -432,9 +430,9 @@ def list_acts(
 ) -> None:
     """List who did what to the queue manager, when, from where, and with what result.
 
-    Acts of administration: rights, queues, purges, branches decided by hand, pauses, backups. What
-    was refused for want of a right stands there, too, once an hour for each kind. What somebody
-    does again within an hour is counted: "times", and "last".
+    Acts are changes of rights and queues, purges, branches decided by hand, pauses and backups,
+    and, once an hour for each kind, what was refused for lack of a right. An act that is repeated
+    within an hour is counted in "times".
     """
     with asking(qm) as connection:
         found = connection.trail(after)
@@ -461,10 +459,10 @@ def list_settings(
     ] = False,
     qm: Where = None, json: Json = False,
 ) -> None:  # fmt: skip
-    """What a queue manager goes by now, and what the defaults are.
+    """Show the settings of a queue manager and their defaults.
 
-    They are set in the table [settings] of its onceq.toml, and read by a start or by
-    'onceq qm reload'; those marked "at a start" by a start alone.
+    They are set in the table [settings] of its onceq.toml, and read at a start or by 'onceq qm
+    reload'; those marked "at a start" only at a start.
     """
     with asking(qm) as connection:
         found = connection.settings()

@@ -153,9 +153,8 @@ def remove(
 ) -> None:  # fmt: skip
     """Take one message out of an outgoing queue. It asks first.
 
-    If it has never been transmitted it is not delivered. If it may have been, nobody here knows
-    whether it arrives, and it is in doubt. Its sender learns so where it asked to; the messages
-    behind it go on.
+    If it was never transmitted it is not delivered; else it is in doubt. Its sender is told if it
+    asked for that. The messages behind it go on.
     """
     with manager(qm, name=destination) as connection:
         view = connection.outgoing_queue(destination)

@@ -114,7 +114,7 @@ def run(
 ) -> None:
     """Run a queue manager in the foreground; SIGTERM or Ctrl-C stops it in order.
 
-    Options take the place of what its onceq.toml says. It prints one line when it is ready.
+    Options go before its onceq.toml. It prints one line when it is ready.
     """
     if listen is not None:
         _check_endpoint(listen, option="--listen")
@@ -156,8 +156,7 @@ def _parse_peers(texts: list[str]) -> dict[str, str]:
 def check(directory: Directory = ".", json: Json = False) -> None:
     """Read a whole store and say what is in it and what is wrong with it; changes nothing.
 
-    Meant for a queue manager that does not run; while one writes, the end of its log may look
-    torn.
+    Stop the queue manager before: while it writes, the end of its log may look torn.
     """
     from onceq.embedded import data_directory
 
@@ -278,7 +277,7 @@ def put_back(restored: Restored) -> str:
 
 
 def reload(qm: Where = None, json: Json = False) -> None:
-    """Let a queue manager read its onceq.toml again; says what changed and what needs a restart.
+    """Let a queue manager read its onceq.toml again; say what changed and what needs a restart.
 
     SIGHUP does the same. A file with a mistake changes nothing.
     """
@@ -299,8 +298,7 @@ def disconnect(
 ) -> None:
     """Take a queue manager off the network: no session with others until 'qm connect'. It asks.
 
-    Applications go on; what they send to other computers gathers, and may expire. It stays so over
-    a restart.
+    Messages for other computers wait, and may expire. A restart does not end it.
     """
     with manager(qm) as connection:
         view = connection.status()
@@ -329,16 +327,15 @@ def tidy(
         bool,
         Option(
             "--unanswered",
-            help="Give up acknowledgments for strangers that nobody has answered at, too. It asks.",
+            help="Also those with acknowledgments for unreachable strangers. It asks.",
         ),
     ] = False,
     yes: Yes = False, dry_run: DryRun = False, qm: Where = None, json: Json = False,
 ) -> None:  # fmt: skip
     """Remove empty, unused outgoing queues.
 
-    With --unanswered also those that hold acknowledgment messages for a stranger whose address
-    has never answered. These messages are lost then. A stranger may be an honest queue manager that
-    has just begun to send to this one, and that is away for a while.
+    With --unanswered also those with acknowledgments for a stranger whose address has never
+    answered; these are lost. The stranger may be an honest queue manager that is away for a while.
     """
     if not unanswered:
         if dry_run:
@@ -383,10 +380,10 @@ def metrics(
     qm: Where = None,
     json: Json = False,
 ) -> None:
-    """What a queue manager has counted since its start and how it is, for Prometheus.
+    """Print what a queue manager has counted since its start and how it is, for Prometheus.
 
-    Needs pip install 'onceq[metrics]', but for --json. A queue manager exposes the same by itself
-    at the address that its onceq.toml has as metrics_listen.
+    Without --json it needs pip install 'onceq[metrics]'. A queue manager exposes the same at its
+    metrics_listen.
     """
     with asking(qm) as connection:
         view = connection.metrics(queues=queues)

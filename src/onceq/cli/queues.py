@@ -115,8 +115,7 @@ def create_queue(
     remote: Annotated[
         bool,
         Option(
-            "--remote", help="Every queue manager that proves who it is may send to it: as 'grant "
-            "peer:* send' does."
+            "--remote", help="As 'grant peer:* send': every proven queue manager may send to it."
         ),
     ] = False,
     exist_ok: Annotated[
@@ -165,7 +164,7 @@ def set_queue(
 ) -> None:
     """Change properties of a queue: all that are given, or none.
 
-    Whether a queue is transactional is settled when it is made.
+    Whether it is transactional cannot be changed.
     """
     values: dict[str, Any] = {
         "label": label, "quota_kb": quota_kb, "journal": journal,
@@ -211,8 +210,8 @@ def set_poison_policy(
 ) -> None:  # fmt: skip
     """Set what happens to a message whose receives are aborted again and again.
 
-    After --attempts aborted transactions it waits in the subqueue retry, if it is to be tried
-    again, and finally goes to a subqueue or to the dead letters. Other messages keep their order.
+    After --attempts aborted transactions it waits in the subqueue retry, for --retries rounds, and
+    then does --then. Other messages keep their order.
     """
     with manager(qm, name=name) as connection:
         view = connection.set_poison_policy(
@@ -270,8 +269,8 @@ def _properties(view: QueueView) -> list[tuple[str, object]]:
 def show_queue(name: QueueName, qm: Where = None, json: Json = False) -> None:
     """Show everything about one queue, and who works on it now.
 
-    That is who holds messages of it (has received them in a transaction that is not over), waits at
-    it, or has it open. Whoever has not the right monitor sees what is his own.
+    These hold messages of it in an open transaction, wait at it, or have it open. Without the right
+    monitor you see only yourself.
     """
     with asking(qm, name=name) as connection:
         view = connection.queue(name)
@@ -371,10 +370,7 @@ def delete_queue(
     name: QueueName, yes: Yes = False, dry_run: DryRun = False, qm: Where = None,
     json: Json = False,
 ) -> None:  # fmt: skip
-    """Delete a queue with its messages, subqueues and journal. It asks first.
-
-    Delayed messages are in a subqueue, and go, too.
-    """
+    """Delete a queue with its messages, subqueues, delayed messages and journal. It asks first."""
     with manager(qm, name=name) as connection:
         there = _there(connection, name, counted=dry_run, whole=True)
         if there["outgoing"] or there["system"]:
@@ -394,9 +390,9 @@ def purge_queue(
 ) -> None:  # fmt: skip
     """Remove every message of a queue, or of an outgoing queue. It asks first.
 
-    Messages that an open transaction holds go when it ends. What is purged from an outgoing queue
-    is not delivered if it has not left yet, and in doubt if it may have; its sender learns so where
-    it asked to.
+    Messages that an open transaction holds are removed when it ends. Of an outgoing queue, a
+    message that has not left is not delivered, and one that may have left is in doubt; its sender
+    is told if it asked for that.
     """
     with manager(qm, name=name) as connection:
         there = _there(connection, name, counted=dry_run)
@@ -430,9 +426,8 @@ def _copies(there: dict[str, Any]) -> str:
 def pause_queue(name: QueueName, qm: Where = None, json: Json = False) -> None:
     """Let nobody receive the next message of a queue until 'queue resume'.
 
-    Messages come in as before, and may expire. Receives wait, and end with nothing when their time
-    is over. Looking goes on, and so does what operators do to messages that they name: peek, purge,
-    move, return. A restart changes nothing. 'outgoing pause' is for messages that leave.
+    Messages still arrive, and may expire. Receives wait until their time is over. Peeks, purges,
+    moves and returns go on. A restart changes nothing. For messages that leave: 'outgoing pause'.
     """
     _pause_or_resume(name, qm, paused=True, json=json)
 
@@ -445,8 +440,8 @@ def resume_queue(name: QueueName, qm: Where = None, json: Json = False) -> None:
 def release_queue(name: QueueName, qm: Where = None, json: Json = False) -> None:
     """End the holds that keep others from receiving from a queue.
 
-    The refusal of the others (sharing-violation) says who holds it. Who held it may open it again:
-    take the right away first, or end that application, if it should not.
+    The error of the others (sharing-violation) names the holder, which may open the queue again
+    unless you revoke its right or end it.
     """
     with manager(qm, name=name) as connection:
         count = connection.release_queue(name)

@@ -56,8 +56,8 @@ BatchSize = Annotated[
     int | None,
     Option(
         "--batch", "-b", metavar="N", min=1, max=10_000, show_default=False,
-        help="Messages of a transaction [else 1 into a pipe or a terminal, 1000 into a file]; more "
-        "than 1 is quicker, and may lose what a pipe's reader leaves unread.",
+        help="Messages of a transaction [1 into a pipe or a terminal, 1000 into a file]; more "
+        "than 1 is quicker, but may lose what a pipe's reader leaves unread.",
     ),
 ]  # fmt: skip
 Timeout = Annotated[
@@ -198,12 +198,10 @@ def receive(
 ) -> None:  # fmt: skip
     """Take messages out of a queue and print their bodies, a line each: all that are there.
 
-    A message is gone once its output was taken, by a file or by whoever reads the pipe; Ctrl-C or a
-    reader that closes the pipe (head) leaves the others in the queue. --json prints a line of JSON
-    for each message.
-    --lookup, --seek, --correlation and --message-id take one certain message; with --reject
-    and --move-to one is taken, or --count, in a transaction.
-    Exit code 4: with --count or --timeout, fewer came than asked for (none, without --count).
+    A message is removed once its output was taken; Ctrl-C or a closed pipe leaves the others in the
+    queue. --lookup, --seek, --correlation and --message-id take one certain message; --reject and
+    --move-to take one, or --count, in a transaction. Exit code 4: with --count or --timeout, fewer
+    came than asked for (none, without --count).
     """
     writer = Writer(as_json=as_json(json), raw=raw, nul=nul)
     choice = choice_of(lookup, seek, correlation, message_id)
@@ -317,7 +315,7 @@ def peek(
         bool,
         Option(
             "--headers",
-            help="Rows, or JSON, without what the messages say: the right peek is enough for that.",
+            help="Rows, or JSON, without bodies; needs only the right peek.",
         ),
     ] = False,
     raw: Raw = False,

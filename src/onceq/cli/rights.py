@@ -29,8 +29,8 @@ Who = Annotated[
     str,
     Argument(
         metavar="NAME",
-        help="An account, or token:NAME, certificate:NAME, peer:GUID; '*' stands for any "
-        "characters, and alone for everybody who has a name.",
+        help="An account, token:NAME, certificate:NAME or peer:GUID; '*' stands for any "
+        "characters, alone for everybody with a name.",
     ),
 ]
 Rights = Annotated[
@@ -50,8 +50,7 @@ Everywhere = Annotated[
     bool,
     Option(
         "--everywhere",
-        help="In the directory, for all queue managers that share it; for certificates, peers and "
-        "'*' alone.",
+        help="For all queue managers of the directory; only for certificates, peers and '*'.",
     ),
 ]
 
@@ -74,8 +73,7 @@ def revoke(
 ) -> None:
     """Revoke a grant; repeat the arguments of `onceq grant`.
 
-    Receives that wait end if their right is gone; a transaction that is open is judged when it
-    commits.
+    Waiting receives that need it end; an open transaction is judged when it commits.
     """
     with manager(qm) as connection:
         before = _seen(connection, queue)
@@ -157,7 +155,7 @@ Grants = Annotated[
     Option(
         "--grant", metavar="RIGHTS@QUEUE", show_default=False,
         help="Such as 'send,peek@private$\\orders*', or RIGHTS alone for the whole queue manager; "
-        "may be given several times.",
+        "may be repeated.",
     ),
 ]  # fmt: skip
 
@@ -169,7 +167,7 @@ def create_token(
     qm: Where = None,
     json: Json = False,
 ) -> None:
-    """Make a token, and print it: this once, and never again.
+    """Make a token, and print it, only this once.
 
     Put it into a file that only its application can read, and name that in ONCEQ_TOKEN_FILE.
     """
@@ -188,9 +186,9 @@ def create_token(
 def revoke_token(
     name: TokenName, yes: Yes = False, dry_run: DryRun = False, qm: Where = None
 ) -> None:
-    """Take a token back, with what was granted to it by its name. It asks first.
+    """Remove a token and its grants. It asks first.
 
-    Connections that came with it are cut at once; what was open on them is undone.
+    Its connections are cut at once, and their open transactions undone.
     """
     with manager(qm) as connection:
         found = next((one for one in connection.tokens() if one.name == name), None)

@@ -318,9 +318,9 @@ def send(
 ) -> None:
     """Send messages: each line of the input, a whole file, or the texts given.
 
-    Without a mode, messages are sent as a queue of this manager takes them, and in transactions to
-    others. Input that pauses is sent as far as it is there. Ctrl-C waits for
-    the commit under way, then says what was committed. A delay counts from when each is sent.
+    Without a mode, messages are sent as a local queue takes them, and in transactions to others.
+    Ctrl-C ends it after the commit under way, and says what was committed. A delay counts from when
+    each message is sent.
     """
     from onceq.client.plans.send import wishes
     from onceq.model.marks import trace_trailer

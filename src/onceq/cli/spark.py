@@ -83,16 +83,15 @@ NoProof = Annotated[
     bool,
     Option(
         "--no-proof",
-        help="Do not read the table back at the end; a new table then has no columns beside those "
-        "of --columns.",
+        help="Do not read the table back; a new table then has only those of --columns.",
     ),
 ]  # fmt: skip
 Columns = Annotated[
     str,
     Option(
         "--columns", metavar="NAME,NAME...", show_default=False,
-        help="Columns of the Spark source to keep beside those that identify a message [the usual "
-        "ones; with --schema only arrivedTime].",
+        help="More columns of the Spark source to keep [the usual ones; with --schema only "
+        "arrivedTime].",
     ),
 ]  # fmt: skip
 ByDate = Annotated[bool, Option("--by-date", help="A folder for each day (UTC) of arrival.")]
@@ -139,9 +138,9 @@ def land(
 ) -> None:
     """Move messages of queues into a table as they come, each exactly once, through crashes.
 
-    With a schema bodies become columns, and what does not fit goes with the reason into the error
-    table, FOLDER_errors. Ctrl-C ends it between two batches; the same command goes on. At the end
-    the table is read back and counted; the exit code is 8 if it does not have each message once.
+    With a schema bodies become columns; what does not fit goes with the reason into the table
+    FOLDER_errors. Ctrl-C ends it between two batches; the same command goes on. At the end the
+    table is read back: exit code 8 if it does not have each message once.
     """
     table, folder = to
     work = loaded("onceq.spark.land.run")
@@ -249,8 +248,8 @@ def forget(
 ) -> None:  # fmt: skip
     """Let a stream begin anew: forget that one of that subscription has read these queues.
 
-    Do so when the new stream has a new checkpoint AND writes to a new folder or table. With the old
-    one its sink takes the first batches for those that it has written, and their messages are lost.
+    Only for a new stream with a new checkpoint AND a new folder or table. With the old one its sink
+    takes the first batches for those that it has written, and their messages are lost.
     """
     from onceq.client.plans import receive
 
@@ -323,8 +322,7 @@ Checkpoint = Annotated[
     Path,
     Option(
         "--checkpoint", metavar="FOLDER",
-        help="Where it is kept how far it is, and the rows in their order. Given again, it goes "
-        "on.",
+        help="Keeps the progress and the order of rows; given again, it goes on.",
     ),
 ]  # fmt: skip
 To = Annotated[
@@ -353,7 +351,7 @@ TimeColumn = Annotated[
         "--time",
         metavar="COLUMN",
         show_default=False,
-        help="Column of the time of each row: rows go as far apart as these are.",
+        help="Column of times: rows go as far apart as these.",
     ),
 ]
 Speed = Annotated[
@@ -370,7 +368,7 @@ Options = Annotated[
     list[str] | None,
     Option(
         "--option", "-o", metavar="NAME=VALUE", show_default=False,
-        help="For reading the table, such as header=true. May be given several times.",
+        help="For reading the table, such as header=true. May be repeated.",
     ),
 ]  # fmt: skip
 Errors = Annotated[
@@ -405,8 +403,8 @@ def replay(
 ) -> None:
     """Send the rows of a table to queues, each exactly once, in order, also through crashes.
 
-    Columns that the Spark sink knows (label, correlationId, ...) become properties of the
-    messages. Interrupted or killed, it goes on where it was when it is given the same checkpoint.
+    Columns that the Spark sink knows (label, correlationId, ...) become properties. With the same
+    checkpoint it goes on where it was.
     """
     work = loaded("onceq.spark.land.replay")
     wish = work.ReplayPlan(

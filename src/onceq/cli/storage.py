@@ -45,8 +45,8 @@ NewIdentity = Annotated[
     bool,
     Option(
         "--new-identity",
-        help="Make another queue manager, which may live beside the original; what waits for "
-        "others becomes dead letters.",
+        help="Make another queue manager beside the original; what waits for others becomes dead "
+        "letters.",
     ),
 ]
 Name = Annotated[
@@ -57,8 +57,8 @@ Name = Annotated[
 Trust = Annotated[
     str,
     Option("--trust", metavar="FILE", show_default=False,
-           help="Certificates (PEM) to believe: of the queue manager, or of its authority "
-           "[those of the identity in DIR]."),
+           help="Certificates (PEM) of the queue manager or its authority [those of the identity "
+           "in DIR]."),
 ]  # fmt: skip
 Unsigned = Annotated[
     bool,
@@ -90,7 +90,7 @@ def backup_command(
 ) -> None:  # fmt: skip
     """Make a backup of a queue manager, while it runs or stopped, and read it back.
 
-    It is whole when this ends with 0. What was committed before it began is in it.
+    Exit code 0: it is whole, and has all that was committed before it began.
     """
     made = _made(directory, where(qm), configuration=not without_configuration)
     if dumped(asdict(made), json):
@@ -126,10 +126,8 @@ def restore_command(
 ) -> None:  # fmt: skip
     """Make a data directory of a backup. What was done after the backup is undone there.
 
-    It must be signed by its queue manager (--trust, --unsigned).
-
-    With the same identity it is the queue manager of the backup at an earlier time: the original
-    must never be started again.
+    The backup must be signed by its queue manager (--trust, --unsigned). With the same identity,
+    never start the original again.
     """
     from onceq.embedded import data_directory
 
@@ -206,10 +204,10 @@ def scrub_command(
     rate: Rate = 0, stop: Stop = False, no_wait: NoWait = False, qm: Where = None,
     json: Json = False,
 ) -> None:  # fmt: skip
-    """Look at every stored byte of a running queue manager, slowly, and name what is damaged.
+    """Read every stored byte of a running queue manager, slowly, and name what is damaged.
 
-    Damaged messages are set aside ('onceq damage list'); everything else goes on. Ends with exit
-    code 7 if anything damaged was found. Ctrl-C leaves it running; --stop stops it.
+    Damaged messages are set aside ('onceq damage list'). Exit code 7: there was damage. Ctrl-C
+    leaves it running; --stop stops it.
     """
     with manager(qm) as connection:
         if stop:

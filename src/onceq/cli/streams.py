@@ -67,9 +67,9 @@ def accept_clock(
 ) -> None:  # fmt: skip
     """Take the messages of a queue manager whose clock was days ahead when it started.
 
-    They are refused as being from the future, and stay so when that clock is right again. Say so
-    only of one that you know: who speaks in its name can make its messages stale until then
-    ('onceq stream reset' sets that right).
+    They are refused as being from the future, even when that clock is right again. Accept only one
+    that you know: whoever speaks in its name can block its messages until then ('onceq stream
+    reset' mends that).
     """
     with manager(qm) as connection:
         said = connection.accept_clock(source, reason=reason, dry_run=True)
@@ -97,15 +97,14 @@ def show_stream(
     queue: Annotated[
         str,
         Argument(
-            metavar="QUEUE", help="Queue that the stream leads to, or its destination as 'stream "
-            "list' shows it.",
+            metavar="QUEUE", help="Queue or destination of the stream, as in 'stream list'.",
         ),
     ],
     source: Annotated[
         str,
         Option(
-            "--source", metavar="GUID", help="Only from this queue manager: its name, or the "
-            "beginning of its GUID.", show_default=False,
+            "--source", metavar="GUID", help="Only from this sender: its name, or the beginning "
+            "of its GUID.", show_default=False,
         ),
     ] = "",
     qm: Where = None,
@@ -208,9 +207,8 @@ def reset_stream(
 ) -> None:  # fmt: skip
     """Set an incoming stream back that was moved ahead, so that its sender is heard again.
 
-    What the sender has not heard to be accepted it sends again. What had arrived in the stream
-    before is known to be a repetition; where that is not remembered (or with --forget) it would be
-    accepted a second time.
+    The sender sends again what it does not know to be accepted. Repetitions are recognised while
+    the stream before is remembered; else, and with --forget, they are accepted a second time.
     """
     with manager(qm) as connection:
         said = connection.reset_stream(queue, source, reason=reason, whole=forget, dry_run=True)
@@ -237,8 +235,8 @@ def outcome(
     what: Annotated[
         str,
         Argument(
-            metavar="ID", help="Of a transaction, as the error that said 'in doubt' gave it; or "
-            "of a message, as 'send' printed it.",
+            metavar="ID", help="Of a transaction, from the error 'in doubt'; or of a message, "
+            "from 'send'.",
         ),
     ],
     qm: Where = None,
@@ -247,12 +245,11 @@ def outcome(
     """Ask what became of a commit whose answer was lost, or of a message.
 
     Of a transaction: committed, aborted or unknown (asked too late; exit code 6). The answer is
-    final: once aborted was said, that commit can no longer happen, and sending again is safe. Ask
-    the queue manager at which it was committed: another one knows of no such commit.
+    final: after aborted, sending again is safe. Ask the queue manager that was to commit it; others
+    do not know it.
 
-    Of a message: each of its copies, and why. Everything is known of messages that were sent with
-    --track; of others what is still in outgoing queues, and what is in dead-letter queues. If
-    nothing is known of it the exit code is 6.
+    Of a message: each of its copies, and why. Without --track only copies in outgoing and
+    dead-letter queues are known. Exit code 6: nothing is known.
     """
     message = _message(what)
     with manager(qm) as connection:

@@ -24,8 +24,7 @@ Host = Annotated[
     list[str] | None,
     Option(
         "--host", metavar="NAME", show_default=False,
-        help="A further name or address of this computer, by which applications reach it over "
-        "TCP; may be repeated.",
+        help="Further name or address of this computer for applications over TCP; may be repeated.",
     ),
 ]  # fmt: skip
 
@@ -33,9 +32,8 @@ Host = Annotated[
 def init(directory: Directory = ".", host: Host = None, json: Json = False) -> None:
     """Give a queue manager an identity: an authority of its own, and a certificate for its GUID.
 
-    From then on it speaks TLS with all other queue managers, and may listen at addresses that
-    others reach. The others join it ('tls invite'), or bring certificates of an authority whose
-    own stands in tls/authorities.pem.
+    It then speaks TLS with all other queue managers, and may listen at addresses that others reach.
+    Others join it ('tls invite'), or have certificates of an authority in tls/authorities.pem.
     """
     from onceq.embedded import trusting
 
@@ -55,8 +53,8 @@ def invite(
         str,
         Option(
             "--guid", metavar="GUID", show_default=False,
-            help="The only queue manager that may come with it. Needed for a GUID that rights, the "
-            "directory or another name mean here already.",
+            help="The only queue manager that may use it; needed for a GUID that is known here "
+            "already.",
         ),
     ] = "",
     address: Annotated[
@@ -70,21 +68,20 @@ def invite(
         list[str] | None,
         Option(
             "--host", metavar="NAME", show_default=False,
-            help="A further name or address in its certificate, for applications; may "
-            "be repeated. Each is for one queue manager only, and none for this computer alone.",
+            help="Further name or address in its certificate, of it alone; may be repeated.",
         ),
     ] = None,
     good: Annotated[
         str,
-        Option("--for", metavar="TIME", help="How long it is good, such as 30m, 2h or 1d."),
+        Option("--for", metavar="TIME", help="Its lifetime: 30m, 2h, 1d."),
     ] = "1h",
     directory: Directory = ".",
     json: Json = False,
 ) -> None:  # fmt: skip
     """Print a code by which one other queue manager gets a certificate, once.
 
-    Bring it to that computer by a way that nobody else reads, and say there: onceq tls join CODE.
-    This queue manager must run meanwhile.
+    Bring it there by a way that nobody else reads, and run there: onceq tls join CODE. This queue
+    manager must run meanwhile.
     """
     from onceq.embedded import trusting
 
@@ -105,8 +102,7 @@ def join(
         str,
         Argument(
             metavar="CODE",
-            help="What 'tls invite' has printed; - reads it from standard input, which no list of "
-            "processes shows.",
+            help="What 'tls invite' has printed; - reads it from standard input.",
         ),
     ],
     directory: Directory = ".",
@@ -115,7 +111,7 @@ def join(
 ) -> None:
     """Give a queue manager an identity by the invitation of another one.
 
-    Both know each other then, and all others that have joined the same one.
+    It then knows that one and all its members.
     """
     from onceq.embedded import trusting
 
@@ -146,10 +142,10 @@ def show(directory: Directory = ".", json: Json = False) -> None:
 
 
 def renew(directory: Directory = ".", host: Host = None, json: Json = False) -> None:
-    """Have another certificate made in the place of the one that is there.
+    """Get a new certificate in place of the present one.
 
-    By its own authority, or by the queue manager that it has joined, which must run. Connections
-    that are there go on.
+    From its own authority, or from the queue manager that it has joined, which must run.
+    Connections go on.
     """
     from onceq.embedded import trusting
 
@@ -168,10 +164,10 @@ def remove(
     directory: Directory = ".",
     json: Json = False,
 ) -> None:
-    """Remove a member: no certificate that it has counts any more.
+    """Remove a member: none of its certificates counts any more.
 
-    Its connections end, and it gets no other certificate. Other members are told when they ask,
-    once a minute. Nothing undoes it: who shall come back is invited again. What waits for it stays.
+    Its connections end. Other members learn it within a minute. It cannot be undone: invite it
+    again to bring it back. Messages that wait for it stay.
     """
     from onceq.embedded import trusting
 
@@ -193,10 +189,10 @@ def rotate(
     directory: Directory = ".",
     json: Json = False,
 ) -> None:
-    """Let another authority take the place of this one, in three steps: say it three times.
+    """Replace this authority by another one, in three steps: run it three times.
 
-    First members are told to believe both; then the new one signs, and each gets a certificate of
-    it by its next renewal; then the old one is forgotten. A step that waits for members names them.
+    First members learn to believe both; then the new one signs, and members get its certificates
+    when they renew; then the old one is forgotten. A step that waits for members names them.
     """
     from onceq.embedded import data_directory
 

@@ -98,8 +98,8 @@ def top(
 ) -> None:  # fmt: skip
     """Show what moves, again and again: rates of each queue, what waits and why, what is in doubt.
 
-    On a terminal it is one screen until Ctrl-C; elsewhere lines, one block after another. With
-    --json it is one line of JSON for each look. A queue manager that is away is waited for.
+    On a terminal it is one screen until Ctrl-C; elsewhere blocks of lines; with --json one line for
+    each look. It waits for a queue manager that is away.
     """
     if once and every > ONCE_S_MAX:
         raise UsageError(f"--once waits for one interval: say --every with {ONCE_S_MAX} at most")

@@ -52,8 +52,8 @@ Others = Annotated[
     list[str] | None,
     Option(
         "--other", "-o", metavar="WHERE", show_default=False,
-        help="Another queue manager that takes part (as for --qm). May be given several times. "
-             "It is shown a token only from a file that has a line for it.",
+        help="Another queue manager that takes part (as for --qm); may be repeated. It gets a "
+             "token only from a file with a line for it.",
     ),
 ]  # fmt: skip
 Watch = Annotated[
@@ -186,10 +186,7 @@ def _as_decided(xid: Xid, where: str, *, commit: bool) -> None:
 def forget_branch(
     branch: BranchId, yes: Yes = False, dry_run: DryRun = False, qm: Where = None
 ) -> None:
-    """Drop the memory of a branch that was decided by hand, once all partners were compared.
-
-    It asks first: what was decided is not known any more then.
-    """
+    """Forget a branch that was decided by hand, once all partners were compared. It asks first."""
     xid = Xid.parse(branch)
     with manager(qm) as connection:
         view = next((b for b in connection.branches() if b.xid == str(xid)), None)
@@ -345,7 +342,7 @@ Databases = Annotated[
     Option(
         "--database", "-d", metavar="DATABASE", show_default=False,
         help="Look there, too: postgresql://user@host/name, mariadb://user@host/name or "
-             "sqlite:///path. May be given several times.",
+             "sqlite:///path; may be repeated.",
     ),
 ]  # fmt: skip
 

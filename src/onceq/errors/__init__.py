@@ -38,18 +38,18 @@ class QueueNotFound(UsageError):
 
     code, hresult = "queue-not-found", 0xC00E0003
     cure = (
-        "`queue list` shows what there is; `queue create` makes a queue. A queue of another "
-        "computer is received from there."
+        "`queue list` shows the queues, `queue create` makes one. Receive from a queue of another "
+        "computer there."
     )
 
 
 class ManagerNotFound(QueueNotFound):
-    """There is no queue manager of that name among those that are known here."""
+    """There is no queue manager of that name among the known ones."""
 
     code = "manager-not-found"
     cure = (
-        "Take one of the names in the text. A console watches those that `-q` has named at its "
-        "start; `context list` shows names that `-q` takes."
+        "Take a name in the text: a console watches those of `-q`; `context list` shows names that "
+        "`-q` takes."
     )
 
 
@@ -92,7 +92,7 @@ class BadDeadLetterQueue(UsageError):
     """A sender's own dead-letter queue is no transactional queue of this manager."""
 
     code, hresult = "bad-dead-letter-queue", 0xC00E0002
-    cure = "Name a transactional queue of the manager that sends, or none: the system has one."
+    cure = "Name a transactional queue of the manager that sends, or none."
 
 
 class InsufficientProperties(UsageError):
@@ -155,10 +155,7 @@ class UnsupportedFormatName(UsageError):
     """The format name is legal, but not for this operation."""
 
     code, hresult = "unsupported-format-name", 0xC00E0020
-    cure = (
-        "Use a name that this operation takes: system queues and journals are read only, names "
-        "with several elements are for sending."
-    )
+    cure = "System queues and journals are read only; names with several elements are for sending."
 
 
 class IllegalPropertySize(UsageError):
@@ -179,21 +176,21 @@ class BranchState(UsageError):
     """The branch is in another state than the request supposes (XAER_PROTO)."""
 
     code, xa = "branch-state", -6
-    cure = "`tx list` shows the branches and their states; end the work, then prepare, then commit."
+    cure = "`tx list` shows the states; end the work, then prepare, then commit."
 
 
 class UnknownBranch(UsageError):
     """There is no such branch (XAER_NOTA): it never was prepared here, or is over."""
 
     code, hresult, xa = "unknown-branch", 0xC00E004E, -4
-    cure = "Look at `tx list`. After a decision to commit it means that this branch is committed."
+    cure = "Look at `tx list`. After a decision to commit it means that the branch is committed."
 
 
 class DuplicateBranch(UsageError):
     """There is a branch or a decision with that identifier already (XAER_DUPID)."""
 
     code, xa = "duplicate-branch", -8
-    cure = "Make a new identifier for each transaction; to go on with a branch, join or resume it."
+    cure = "Make a new identifier for each transaction; join or resume a branch to go on with it."
 
 
 class QueueDeleted(UsageError):
@@ -211,10 +208,10 @@ class LabelTooLong(UsageError):
 
 
 class UnsupportedOperation(UsageError):
-    """It needs a directory, or is something that onceq, or the other queue manager, does not do."""
+    """onceq, or the other queue manager, does not do this, or not without a directory."""
 
     code, hresult = "unsupported-operation", 0xC00E006A
-    cure = "Configure a directory, or use a direct or private name; or do without it, as told."
+    cure = "Configure a directory, or use a direct or private name, or do without it."
 
 
 class MulticastNotSupported(UnsupportedOperation):
@@ -236,8 +233,8 @@ class BodyNotJson(UsageError):
 
     code = "body-not-json"
     cure = (
-        "The message is untouched: abort its transaction and it is in its place again. Ask for a "
-        "type that fits, or refuse it with `tx.reject`, so that it ends as a dead letter."
+        "Abort the transaction to leave it in its place; ask for a type that fits, or `tx.reject` "
+        "it."
     )
 
 
@@ -320,7 +317,7 @@ class AccessDenied(Refused):
     code, hresult = "access-denied", 0xC00E0025
     cure = (
         "`onceq rights explain` says which right is missing, `onceq grant` gives it. For a file or "
-        "socket: run the command under the account that the queue manager belongs to."
+        "socket: use the account of the queue manager."
     )
 
 
@@ -330,12 +327,12 @@ class NoDirectory(Refused):
     code, hresult = "no-directory", 0xC00E0013
     cure = (
         "Mend what the text names (`directory show FILE` checks the file); it is read again by "
-        "itself. Direct and private names go on working meanwhile."
+        "itself. Direct and private names still work."
     )
 
 
 class DirectoryError(Refused):
-    """The directory could not be changed, or says what makes no sense."""
+    """The directory could not be changed, or has a wrong entry."""
 
     code, hresult = "directory-error", 0xC00E0043
     cure = "The text says which entry is wrong, or why the file could not be written."
@@ -352,18 +349,18 @@ class EnlistRefused(Refused):
     """A partner cannot take part in this transaction."""
 
     code, hresult = "enlist-refused", 0xC00E0058
-    cure = "The text says why; nothing was done in either place, so do it again after the cure."
+    cure = "The text says why; nothing was done in either place: repeat it after the cure."
 
 
 class PartnerRefused(EnlistRefused):
     """A partner votes against a transaction, or cannot begin; its share is rolled back."""
 
     code = "partner-refused"
-    cure = "The text has what the partner says; begin the transaction again when that is mended."
+    cure = "The text has what the partner says; mend that, and begin the transaction again."
 
 
 class PartnerEnded(PartnerRefused):
-    """The share of a partner was ended by a statement of the application, before its time.
+    """A statement of the application ended the share of a partner before its time.
 
     If that was a COMMIT, what was done there stays, while the rest is rolled back.
     """
@@ -401,13 +398,10 @@ class RolledBack(Refused):
 
 
 class SendFailed(RolledBack, Retryable):
-    """A send of this transaction was refused, so that nothing of the transaction happened."""
+    """A send of this transaction was refused, so nothing of it happened."""
 
     code = "send-failed"
-    cure = (
-        "The text names the send and says why it was refused. Mend that (room in the queue or on "
-        "the disk, a smaller transaction), then do the whole transaction again."
-    )
+    cure = "The text says which send and why. Mend that, then do the whole transaction again."
 
 
 class RolledBackByPartner(RolledBack, Retryable):
@@ -418,12 +412,12 @@ class RolledBackByPartner(RolledBack, Retryable):
 
 
 class RolledBackByTime(RolledBack, Retryable):
-    """The branch was left alone for too long, and was rolled back (XA_RBTIMEOUT)."""
+    """The branch was idle for too long, and was rolled back (XA_RBTIMEOUT)."""
 
     code, xa = "rolled-back-by-time", 106
     cure = (
-        "Do the whole transaction again, in less time, or raise the setting that the text names: "
-        "transaction_idle_s before it is prepared, undecided_s after that."
+        "Do the whole transaction again, in less time, or raise transaction_idle_s (before it is "
+        "prepared) or undecided_s (after that)."
     )
 
 
@@ -435,12 +429,12 @@ class GroupIncomplete(RolledBack, Retryable):
 
 
 class GroupOfAnotherQuery(Refused):
-    """An application's versions begin again: they would be taken for those committed before."""
+    """An application's versions begin again, and would be taken for committed ones."""
 
     code = "group-of-another-query"
     cure = (
-        "Go on with the query's own checkpoint; or, to begin from the start, choose another "
-        "name (`txnAppId`), or have the old one forgotten: `onceq tx forget-group`."
+        "Use the query's own checkpoint; to begin from the start, choose another `txnAppId`, or "
+        "`onceq tx forget-group`."
     )
 
 
@@ -456,8 +450,8 @@ class InsufficientResources(Refused):
 
     code, hresult = "quota-exceeded", 0xC00E0027
     cure = (
-        "Receive or purge messages (often a journal or dead-letter queue that nobody reads), or "
-        "raise the limit that the text names."
+        "Receive or purge messages (often of a journal or dead-letter queue), or raise the limit "
+        "that the text names."
     )
 
 
@@ -483,17 +477,17 @@ class StoreLocked(Refused):
 
 
 class ManagerSlow(Refused):
-    """The queue manager has not answered in time, and is connected: it is at work, not away."""
+    """The queue manager is connected and has not answered in time: it is busy."""
 
     code = "manager-slow"
-    cure = "Ask again in a while; 'onceq qm metrics' says what it is busy with."
+    cure = "Ask again later; 'onceq qm metrics' says what it is busy with."
 
 
 class BackupOver(Refused):
-    """A backup could not be finished: the queue manager does not hold its files any more."""
+    """The queue manager does not hold the files of a backup any more."""
 
     code = "backup-over"
-    cure = "Begin it again, into an empty directory; the text says why it ended."
+    cure = "Begin the backup again, into an empty directory; the text says why it ended."
 
 
 class PortInUse(Refused):
@@ -529,13 +523,10 @@ class ServiceNotAvailable(Refused):
 
 
 class ManagerAway(ServiceNotAvailable, Retryable):
-    """The queue manager is away: it does not run, or stops. Nothing of what was asked happened."""
+    """The queue manager is away: it does not run, or stops. Nothing happened."""
 
     code = "service-not-available"
-    cure = (
-        "Try again when it is back: start the queue manager (`qm run`), or correct where to "
-        "connect."
-    )
+    cure = "Start the queue manager (`qm run`), or correct where to connect; then try again."
 
 
 class WrongAddress(ServiceNotAvailable):
@@ -553,12 +544,12 @@ class LinkLost(ServiceNotAvailable):
 
 
 class AnswerOverdue(LinkLost):
-    """A call with a time-out had no answer some seconds behind it; it may have happened."""
+    """A call with a time-out had no answer in time; it may have happened."""
 
     code = "answer-overdue"
     cure = (
-        "See whether the queue manager stands still (a stopped process, a disk that hangs) or its "
-        "computer is lost, and look whether it happened: `outcome` for a commit."
+        "See whether the queue manager or its computer stands still, and whether it happened: "
+        "`outcome` for a commit."
     )
 
 
@@ -585,15 +576,15 @@ class ReceiveTimeout(Refused, TimeoutError):
 
 
 class ReplyTimeout(ReceiveTimeout):
-    """No reply came in time; the text says what is known of the request.
+    """No reply came in time.
 
     ``request``: its identifier.
     """
 
     code = "reply-timeout"
     cure = (
-        "The text says how far the request has come. What was received may have been done; let the "
-        "server reply to a repetition as to the first, or ask it what became of the first."
+        "The text says how far the request has come. If it was received it may have been done: let "
+        "the server reply to a repetition as to the first."
     )
 
     def __init__(self, text: str = "", request: str = "") -> None:
@@ -602,10 +593,10 @@ class ReplyTimeout(ReceiveTimeout):
 
 
 class RequestFailed(Refused):
-    """The request came to an end without being received, so no reply will come."""
+    """The request ended without being received, so no reply will come."""
 
     code = "request-failed"
-    cure = "The text says why; the server has done nothing because of it. Mend that, and ask again."
+    cure = "The text says why; mend that, and ask again: the server has done nothing."
 
 
 # ---- the other side ----------------------------------------------------------------------
@@ -637,8 +628,8 @@ class IdentityClash(PeerError):
 
     code = "identity-clash"
     cure = (
-        "Put one more name of this computer into `addresses`; give a copy a new identity; each "
-        "has its own certificate (`onceq tls show`)."
+        "Put one more name of this computer into `addresses`; give a copy a new identity, and each "
+        "its own certificate (`onceq tls show`)."
     )
 
 
@@ -655,7 +646,7 @@ class TrailBroken(OnceqError):
     """Acts of administration were removed from the trail, changed, or put in."""
 
     code = "trail-broken"
-    cure = "Keep the data directory and the files of the trail as they are, and look who could."
+    cure = "Keep the data directory and the files of the trail, and find out who could change them."
 
 
 class DamagedRecord(StorageFailure):

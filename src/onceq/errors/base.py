@@ -47,7 +47,7 @@ class Retryable(OnceqError):
     __module__ = "onceq.errors"
 
     code, exit_code = "retryable", 3
-    cure = "Do the whole transaction again, after a pause; `run` of a queue manager does so."
+    cure = "Do the whole transaction again, after a pause; `run` does so."
 
 
 class UsageError(OnceqError):

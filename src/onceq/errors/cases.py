@@ -69,19 +69,22 @@ class MessagesMissing(Refused):
 
     __module__ = "onceq.errors"
     code = "messages-missing"
-    cure = "Find out who else receives from the queue; who must see every message needs it alone."
+    cure = (
+        "Find out who else receives from the queue; a reader that must see every message needs it "
+        "alone."
+    )
 
 
 class ReadBefore(Refused):
-    """A Spark stream would remove what its sink does not write: its checkpoint is new, or old."""
+    """A Spark stream would remove what its sink does not write: its checkpoint is new or old."""
 
     __module__ = "onceq.errors"
     code = "read-before"
-    cure = "Go on with the newest checkpoint; or a new one AND a new folder, and `spark forget`."
+    cure = "Use the newest checkpoint; or a new one AND a new folder, and `spark forget`."
 
 
 class FinishedBefore(Refused):
-    """Spark asks once more for a batch that was written and removed: a checkpoint lacks a file."""
+    """Spark repeats a batch that was written and removed: a checkpoint lacks a file."""
 
     __module__ = "onceq.errors"
     code = "finished-before"
@@ -95,19 +98,19 @@ class FinishedBefore(Refused):
 
 
 class WrongProcess(UsageError):
-    """What belongs to the process that made it is used in a child that was forked from it."""
+    """A forked child uses what belongs to its parent."""
 
     __module__ = "onceq.errors"
 
     code = "wrong-process"
     cure = (
-        "In the child, open what the text names again, from its queue manager; an embedded queue "
-        "manager stays with the parent: connect to a daemon, or open it after the fork."
+        "In the child, open it again from its queue manager; for an embedded one connect to a "
+        "daemon, or open it after the fork."
     )
 
 
 class WrongLoop(UsageError):
-    """What belongs to one event loop is used in another one; nothing of it happened."""
+    """One event loop uses what belongs to another one; it did nothing."""
 
     __module__ = "onceq.errors"
 
@@ -116,14 +119,14 @@ class WrongLoop(UsageError):
 
 
 class CallInCall(UsageError):
-    """A call came in the middle of another one of the same thread; nothing of it happened."""
+    """A call came inside another one of the same thread; it did nothing."""
 
     __module__ = "onceq.errors"
 
     code = "call-in-call"
     cure = (
         "In a signal handler, `__del__` or a callback of a weak reference only note what is to be "
-        "done (`onceq.stopping()` does that for signals), or `close` the queue manager."
+        "done (`onceq.stopping()` does), or `close` the queue manager."
     )
 
 
@@ -135,17 +138,17 @@ class TransactionUsage(UsageError):
 
     __module__ = "onceq.errors"
     code, hresult = "transaction-usage", 0xC00E0050
-    cure = "Use a transaction with a transactional queue, and none with another, nor to peek."
+    cure = "Use a transaction with a transactional queue; none with another queue, nor to peek."
 
 
 class WrongQueueKind(TransactionUsage):
-    """The queue is of this queue manager, and does not take messages that are sent so (Q-4)."""
+    """The queue of this queue manager does not take messages that are sent so (Q-4)."""
 
     __module__ = "onceq.errors"
     code = "wrong-queue-kind"
     cure = (
-        "Leave `transactional` out: a send without it is what the queue takes. In a transaction "
-        "only transactional queues are sent to; send to the others with the queue manager."
+        "Leave `transactional` out: a send without it fits the queue. In a transaction send only "
+        "to transactional queues."
     )
 
 
@@ -170,13 +173,13 @@ class TransactionOver(UsageError):
 
 
 class NotCarriedOut(UsageError):
-    """What a program has given cannot have run, so nothing of the transaction happens."""
+    """A program has given what cannot have run, so nothing of the transaction happens."""
 
     __module__ = "onceq.errors"
     code = "not-carried-out"
     cure = (
-        "Await what the text names. Handlers of `onceq.aio` are `async def`, those for threads are "
-        "plain functions that do their work before they return."
+        "Await what the text names. Handlers of `onceq.aio` are `async def`; those for threads are "
+        "plain functions that finish their work."
     )
 
 
@@ -190,6 +193,6 @@ class UntrustedBackup(Refused):
 
     code = "untrusted-backup"
     cure = (
-        "Name certificates that you believe (`--trust FILE`), or use another backup. With "
-        "`--unsigned` you believe everybody who could write to the backup."
+        "Name certificates that you trust (`--trust FILE`), or use another backup. `--unsigned` "
+        "trusts everybody who could write to it."
     )

@@ -1,4 +1,4 @@
-"""Every limit of onceq, with its unit in its name and its reason beside it.
+"""Every limit of onceq, with its unit in its name and what it bounds beside it.
 
 Nothing remote can make memory, disk or time grow past what stands here. The table in
 ``docs/reference/limits.md`` is generated from this module. What an operator may set is in
@@ -31,7 +31,7 @@ FORMAT_NAME_CHARS_MAX: Final = 16_384
 """Some sixty long elements; bounds the time of parsing."""
 
 FORMAT_NAME_ELEMENTS_MAX: Final = 256
-"""Destinations of one send; a commit with all of them stays far below RECORD_BYTES_MAX."""
+"""Destinations of one send."""
 
 ANSWER_QUEUES_MAX: Final = 32
 """Administration queues, and response queues, of one message."""
@@ -43,7 +43,7 @@ LIST_NAME_CHARS_MAX: Final = 64
 """Name of a distribution list."""
 
 DIRECTORY_LISTS_MAX: Final = 10_000
-"""Distribution lists of a directory, which is read as a whole."""
+"""Distribution lists of a directory."""
 
 DIRECTORY_MEMBERS_MAX: Final = 4_096
 """Members of one distribution list."""
@@ -52,7 +52,7 @@ DIRECTORY_ENTRIES_MAX: Final = 200_000
 """Computers and public queues of a directory together."""
 
 DIRECTORY_BYTES_MAX: Final = 64 << 20
-"""A directory's file, which is read as a whole."""
+"""A directory's file."""
 
 DIRECTORY_LOOK_S: Final = 0.1
 """A busy manager looks at most so often whether the directory's file has changed (seconds): what
@@ -69,22 +69,22 @@ PATTERN_CHARS_MAX: Final = 512
 """Pattern of queue names; each ``*`` of a name takes three characters."""
 
 GRANTS_MAX: Final = 50_000
-"""Grants of one queue manager, without those of owners; 1.5 KB of memory each."""
+"""Grants of one queue manager, without those of owners."""
 
 ALIKE_PATTERNS_MAX: Final = 256
-"""Patterns with the same beginning before their first ``*``: a name is compared with each."""
+"""Patterns with the same beginning before their first ``*``."""
 
 SHARED_GRANTS_MAX: Final = 1_000
-"""Grants of a directory: every member keeps them."""
+"""Grants of a directory."""
 
 SHARED_RIGHTS_BYTES_MAX: Final = 4 << 20
-"""The file of a directory's grants, which is read as a whole."""
+"""The file of a directory's grants."""
 
 SHARED_RIGHTS_NUMBER_MAX: Final = (1 << 53) - 1
 """Counted changes of a directory's grants: what every reader of JSON can hold."""
 
 TRAIL_MAX: Final = 10_000
-"""Acts of administration that are kept; 300 bytes each."""
+"""Acts of administration that are kept."""
 
 LOG_LINES_MAX: Final = 10_000
 """Lines of a daemon's log that wait for their reader; more are counted."""
@@ -99,16 +99,16 @@ TRAIL_CHARS_MAX: Final = 400
 """Text of what an act was about."""
 
 TOKENS_MAX: Final = 10_000
-"""Tokens of one queue manager: a fifth of its grants, because each needs some."""
+"""Tokens of one queue manager."""
 
 TOKEN_NAME_CHARS_MAX: Final = 64
-"""Name of a token, which is part of its text."""
+"""Name of a token."""
 
 TOKEN_AGE_S_MAX: Final = 100 * 366 * 86_400
 """Longest lifetime of a token."""
 
 TOKEN_GRANTS_MAX: Final = 100
-"""Grants created together with a token, in one record."""
+"""Grants created together with a token."""
 
 TOKEN_LINES_MAX: Final = 1_000
 """Lines of a token file, which is read for each connection."""
@@ -118,8 +118,7 @@ TOKEN_LOOK_S: Final = 3_600.0
 have been set. A request on one is looked at each time."""
 
 WRONG_TOKENS_AT_ONCE: Final = 10
-"""Wrong tokens of one address (at the Unix socket: account) checked in a row: a mistake in a
-service of ten processes."""
+"""Wrong tokens of one address (at the Unix socket: account) checked in a row."""
 
 WRONG_TOKENS_A_S: Final = 2.0
 """And from then on so many a second: strangers cannot make it hash more."""
@@ -128,7 +127,7 @@ TOKEN_ADDRESSES_MAX: Final = 4_096
 """Addresses whose wrong tokens are remembered; the oldest go first."""
 
 TRACKING_AGE_S: Final = 7 * 86_400
-"""Lifetime of acknowledgments of tracked messages: longer than messages live."""
+"""Lifetime of acknowledgments of tracked messages."""
 
 TRACKING_QUOTA_KB: Final = 256 << 10
 """Quota of these acknowledgments; above it a message's end stays unknown."""
@@ -143,20 +142,19 @@ REPLIES_QUOTA_KB: Final = 256 << 10
 """Quota of replies that were not fetched; above it replies are refused."""
 
 SILENT_S: Final = 120
-"""A silent computer is lost after this time, at both ends of a connection; so is a queue manager
-that an application waits for."""
+"""A silent computer or queue manager is lost after this time, at both ends of a connection."""
 
 REQUEST_GRACE_S: Final = 5
-"""How long after its requester gave up a request can be received, because clocks differ."""
+"""How long after its requester gave up a request can be received."""
 
 RETURN_MESSAGES_MAX: Final = 1_000
 """Dead letters that one command returns by default."""
 
 DELAY_S_MAX: Final = 366 * 86_400
-"""Longest delay of a message, a year: more is probably in the wrong unit."""
+"""Longest delay of a message: a year."""
 
 DELAY_LOOK_S: Final = 60
-"""Delayed messages are checked at least this often, because a clock may be set."""
+"""Delayed messages are checked at least this often."""
 
 RETURNS_MAX: Final = 5
 """How often a message is returned by default."""
@@ -171,7 +169,7 @@ JOB_QUEUES_MAX: Final = 64
 """Queues of one job."""
 
 IDENTIFIERS_MAX: Final = 1_000
-"""Messages that a filter of dead letters names; 45 bytes each."""
+"""Messages that a filter of dead letters names."""
 
 JOB_FAILURES_MAX: Final = 100
 """Failed messages of a job that are named; all are counted."""
@@ -189,7 +187,7 @@ JOB_BATCH_BYTES: Final = 1 << 20
 """The same in bytes; at least one message is sent."""
 
 JOB_TRANSACTION_MESSAGES: Final = 512
-"""Messages among which a job looks for the rest of a transaction. A larger or more distant one is
+"""Messages among which a job looks for the rest of a transaction; a larger or more distant one is
 split and counted."""
 
 JOB_PURGE_MESSAGES: Final = 512
@@ -213,13 +211,13 @@ MESSAGE_NUMBER_MAX: Final = 0x7FFF_FFFF
 """Message numbers start again at 1 after it; the rest is for order acknowledgments."""
 
 EXTENSION_BYTES_MAX: Final = 1 << 20
-"""Extension of one message; leaves room for a body."""
+"""Extension of one message."""
 
 RECORD_BYTES_MAX: Final = 1 << 30
 """One record of the log; TRANSACTION_BYTES_MAX refuses larger transactions before."""
 
 TRANSACTION_BYTES_MAX: Final = 512 << 20
-"""Packets of one transaction over all destinations, in memory until the commit."""
+"""Packets of one transaction over all destinations."""
 
 TRANSACTION_MESSAGES_MAX: Final = 2_000_000
 """Messages sent and received by one transaction."""
@@ -247,8 +245,7 @@ CLIENT_ANSWERS_BYTES_MAX: Final = 32 << 20
 """Packets of answers that one application has not read yet."""
 
 ANSWERS_BYTES_MAX: Final = 256 << 20
-"""The same over all applications; one application gets at most an eighth of what is left, and then
-waits."""
+"""The same over all applications; one gets at most an eighth of what is left, and then waits."""
 
 ANSWERS_TURN_BYTES: Final = 64 << 20
 """Large answers that one turn builds, for all applications."""
@@ -257,10 +254,10 @@ CLIENT_STALLED_S_MAX: Final = 60
 """An application that has read no answer for this long is cut while others wait for the memory."""
 
 CLIENT_PEEKS_MAX: Final = 64
-"""Waiting peeks among these: one message answers them all, and each answer is a copy."""
+"""Waiting peeks among these."""
 
 RECEIVE_MESSAGES_MAX: Final = 10_000
-"""Messages of one receive or peek request; clients ask again for more."""
+"""Messages of one receive or peek request."""
 
 RECEIVE_BYTES: Final = 8 << 20
 """Packets that the client library asks for in one request."""
@@ -271,7 +268,7 @@ RECEIVE_BYTES_MAX: Final = 32 << 20
 SUBQUEUES_MAX: Final = 16_384
 """Subqueues of one queue manager."""
 HANDLES_MAX: Final = 131_072
-"""Open queues, each opening counted; 300 bytes each."""
+"""Open queues, each opening counted."""
 CURSORS_MAX: Final = 65_536
 """Open cursors."""
 WAITING_READERS_MAX: Final = 10_000
@@ -287,48 +284,46 @@ XML_ELEMENTS_MAX: Final = 2_000
 XML_TEXT_BYTES_MAX: Final = 64 << 10
 """Text of one such document, without bodies of messages."""
 MAPPING_FILE_BYTES_MAX: Final = 1 << 20
-"""One mapping file: XML_ELEMENTS_MAX elements with long addresses."""
+"""One mapping file."""
 MAPPING_FILES_MAX: Final = 256
-"""Mapping files of the folder, which are read together."""
+"""Mapping files of the folder."""
 MAPPING_LOOK_S: Final = 1.0
 """A manager that uses HTTP looks at most so often whether a mapping file has changed (seconds)."""
 HTTP_ENTITY_BYTES_MAX: Final = (4 << 20) + (512 << 10)
 """Entity of one HTTP request: the largest body, and an envelope."""
 HTTP_URL_CHARS_MAX: Final = 2_048
-"""An address in an envelope; gateways may lengthen a queue's."""
+"""An address in an envelope."""
 HTTP_POSTS_MAX: Final = 32
 """Messages that wait on one HTTP connection."""
 PASSED_ON_MAX: Final = 10_000
-"""Messages over HTTP that wait to be passed on, and whose repetitions are recognized here; above it
-the last receiver recognizes them."""
+"""Messages over HTTP that wait to be passed on, and whose repetitions are recognized here."""
 HTTP_RECEIPTS_MAX: Final = 64
 """Stream receipts that wait for one unreachable sender, which asks again."""
 
 PREPARED_MAX: Final = 10_000
-"""Prepared branches of external transactions; bodies for other managers are in memory."""
+"""Prepared branches of external transactions."""
 DECISIONS_MAX: Final = 100_000
 """Remembered decisions that partners have not carried out."""
 GROUPS_MAX: Final = 10_000
 """Applications whose last version of a group is remembered."""
 GROUP_AGE_S: Final = 90 * 86_400
-"""Above GROUPS_MAX, one that has not committed for this long (90 days) makes room."""
+"""Above GROUPS_MAX, one without a commit for 90 days makes room."""
 GROUP_APP_CHARS_MAX: Final = 200
 """Name of such an application, and of its query."""
 GROUP_NOTE_CHARS_MAX: Final = 100
 """Remembered destination and digest of such a group."""
 READERS_MAX: Final = 64
-"""Remembered readers of one queue; the one that has not read for the longest time makes room, and
-is then not warned when it starts again."""
+"""Remembered readers of one queue; the one that has not read for the longest time makes room."""
 READER_CHARS_MAX: Final = 1_000
 """Name of such a reader, and of its query."""
 LEASE_MS_MAX: Final = 3_600_000
-"""An hour; a longer hold should not expire at all."""
+"""Longest hold of a queue: an hour."""
 GTRID_BYTES_MAX: Final = 64
 """Global transaction identifier, as in XA."""
 PARTNER_CHARS_MAX: Final = 200
 """Name of a partner."""
 PARTNER_NAME_CHARS_MAX: Final = 60
-"""Name of a database: with a number it fits into a branch qualifier."""
+"""Name of a database."""
 
 QUEUES_MAX: Final = 100_000
 """Queues of one queue manager."""
@@ -337,7 +332,7 @@ OUTGOING_QUEUES_MAX: Final = 100_000
 """Outgoing queues of one queue manager."""
 
 BOUND_NAMES_MAX: Final = 100_000
-"""Names whose queue manager is remembered, because an outgoing queue connected to it."""
+"""Names whose queue manager is remembered."""
 
 OWNERS_MAX: Final = 4
 """Managers that answered for one outgoing queue in turn, and may still report on its messages."""
@@ -349,8 +344,7 @@ STRANGERS_SHARE: Final = 2
 """Strangers get one part in this many of the computer's quota, and of incoming streams."""
 
 UNASKED_SHARE: Final = 4
-"""Foreign messages get one part in this many of the computer's quota in each dead-letter queue
-here."""
+"""Foreign messages get one part in this many of the computer's quota in each dead-letter queue."""
 
 STRANGER_QUEUES_MAX: Final = 1_000
 """Outgoing queues that only answer strangers."""
@@ -362,11 +356,10 @@ ANSWER_CONNECTS_MAX: Final = 8
 """Simultaneous connection attempts to strangers."""
 
 ANSWER_RETRY_S_MAX: Final = 600
-"""Longest time between attempts to reach a stranger; they begin at connect_retry_s and double."""
+"""Longest time between attempts to reach a stranger."""
 
 STREAM_AHEAD_S_MAX: Final = 2 * 86_400
-"""A stream that claims to begin later than this from now (two days) is refused; time zones that are
-set wrongly differ by less."""
+"""A stream that claims to begin later than this from now (two days) is refused."""
 
 REFUSED_AHEAD_MAX: Final = 256
 """Remembered managers whose streams from the future were refused; the oldest go first."""
@@ -397,7 +390,7 @@ WRONG_NAMES_MAX: Final = 100
 """Computer names in the status that lead to another computer; the oldest go first."""
 
 STREAMS_MAX: Final = 1_000_000
-"""Incoming streams, one small entry for each pair of sender and queue (I24)."""
+"""Incoming streams, one for each pair of sender and queue (I24)."""
 
 DUPLICATE_IDS_MAX: Final = 10_000
 """Remembered identifiers of non-transactional messages, to notice repetitions (EOD-27)."""
@@ -426,14 +419,13 @@ OUTCOME_AGE_S: Final = 24 * 3600
 """How long after its last commit the outcomes of a client session are remembered."""
 
 OUTCOME_SESSIONS_MAX: Final = 100_000
-"""Client sessions with remembered outcomes; the longest unused go first."""
+"""Client sessions with remembered outcomes."""
 
 OUTCOME_WINDOW: Final = 1_024
 """Commits of one session with remembered outcomes, and in progress."""
 
 PEERS_REMEMBERED_MAX: Final = 10_000
-"""Managers whose addresses are remembered for final acknowledgments, and whose names are; the
-oldest go first."""
+"""Managers whose addresses and names are remembered; the oldest go first."""
 
 FENCES_MAX: Final = 20_000
 """Client sessions with a commit that was reported as not done, and is barred."""
@@ -448,14 +440,13 @@ DOUBTS_MAX: Final = 50_000
 """Dead letters in doubt that a manager asks about; others stay in doubt (CNF-22)."""
 
 ENDS_ASKED_S: Final = 14_400
-"""How often a sender asks which ends it will be told; also the longest wait for what a reachable
-receiver has forgotten."""
+"""How often a sender asks which ends it will be told."""
 
 DOUBT_AGE_S: Final = 345_600
-"""How long a message in doubt without a dead letter is kept, to report its true end."""
+"""How long a message in doubt without a dead letter is kept."""
 
 ACKS_DEFERRED_MAX: Final = 65_536
-"""Messages whose acknowledgments wait for the directory; half of them for known senders. Above it
+"""Messages whose acknowledgments wait for the directory, half of them for known senders; above it
 acknowledgments are dropped, with a notice."""
 
 ACKS_DEFERRED_S: Final = 345_600
@@ -522,10 +513,10 @@ ACKS_AT_ONCE: Final = 32
 """Messages acknowledged in one step, with one sync; 50 us each."""
 
 VIEWS_AT_ONCE: Final = 100
-"""Views on one page of a list; 60 us each, and as much for their bytes."""
+"""Views on one page of a list."""
 
 CONSUMERS_SHOWN_MAX: Final = 1_000
-"""Consumers shown of one queue, holders of messages first; 5 us each."""
+"""Consumers shown of one queue, holders of messages first."""
 
 QUEUES_MEASURED_AT_ONCE: Final = 256
 """Queues, and similar things, that one step looks at; 3 us each."""
@@ -565,11 +556,11 @@ ADDRESS_CONNECTIONS_MAX: Final = 512
 """Connections of one unknown address; not on loopback."""
 
 KNOWN_PEERS_MAX: Final = 10_000
-"""GUIDs and addresses of known managers, which precede strangers; the longest unused go first."""
+"""GUIDs and addresses of known managers, which precede strangers."""
 
 DESCRIPTORS_RESERVED: Final = 256
-"""Descriptors for the store (one for each 16 MiB), the local socket, databases and history; a
-quarter of a limit below 1,024."""
+"""Descriptors for the store, the local socket, databases and history; a quarter of a limit below
+1,024."""
 
 DESCRIPTORS_LOCAL: Final = 64
 """Of these, descriptors for local applications."""
@@ -590,13 +581,13 @@ LOG_RATE_S: Final = 60
 """How often a line with their number is written."""
 
 HISTORY_ROWS_MAX: Final = 200_000
-"""Rows of one history file, in memory until it is written."""
+"""Rows of one history file."""
 
 HISTORY_LOG_BYTES: Final = 32 << 20
 """Log after which a history file is written at the latest."""
 
 HISTORY_NOTES_MAX: Final = 100_000
-"""Observations and exact times in memory until the history is written; the oldest go first."""
+"""Observations and exact times in memory until the history is written."""
 
 HISTORY_UNWRITTEN_BYTES_MAX: Final = 64 << 20
 """History files that wait for a failing disk; above it the oldest go."""
@@ -605,7 +596,7 @@ AUDIT_ASK_WAIT_S: Final = 30
 """How long an audit waits for a history to include what its manager has counted."""
 
 AUDIT_ROWS_MAX: Final = 20_000_000
-"""Rows of a landed table of one audit, in memory beside the events."""
+"""Rows of a landed table of one audit."""
 
 HANDSHAKE_S_MAX: Final = 5
 """A connection that is not identified by then is closed."""
@@ -617,8 +608,7 @@ METRICS_EVERY_S: Final = 1
 """Pages of metrics are made anew at most so often (seconds), however many ask."""
 
 WATCHERS_MAX: Final = 16
-"""Connections of those who watch (``metrics_listen``) at once; above, the oldest that has not asked
-yet makes room."""
+"""Connections at ``metrics_listen`` at once."""
 
 WATCH_S_MAX: Final = 5
 """A request of theirs that has not come by then is none (seconds)."""
@@ -627,35 +617,35 @@ WATCH_HEAD_BYTES_MAX: Final = 8 << 10
 """Of the head of such a request; a token has 60 characters."""
 
 CERTIFICATE_WARN_DAYS: Final = 30
-"""So long before a certificate ends the log and the status say so: time for people to act."""
+"""So long before a certificate ends the log and the status say so."""
 
 CERTIFICATE_DAYS: Final = 397
-"""A certificate that ``onceq tls`` makes is good for so long: what others take at most."""
+"""A certificate that ``onceq tls`` makes is good for so long."""
 
 AUTHORITY_DAYS: Final = 3_653
-"""And the authority that signs them for ten years: another one has to be brought to everybody."""
+"""An authority that ``onceq tls`` makes is good for so long."""
 
 INVITE_S_MAX: Final = 7 * 24 * 3_600
-"""An invitation is good for so long at most (seconds): whoever reads it may use it."""
+"""An invitation is good for so long at most."""
 
 INVITES_MAX: Final = 1_024
-"""Invitations that are kept, used and expired ones among them: so many files."""
+"""Invitations that are kept, used and expired ones too."""
 
 REMOVALS_MAX: Final = 10_000
-"""Removed members that are known; a member that asks is told all of them."""
+"""Removed members that are known."""
 
 MEMBERS_ASK_S: Final = 60
-"""A member asks its authority so often whom it has removed (seconds)."""
+"""A member asks its authority so often whom it has removed."""
 
 LOCAL_HANDSHAKE_S_MAX: Final = 60
-"""An application of this computer may take longer (seconds): who opens the socket has a name."""
+"""An application at the Unix socket may take so long instead."""
 
 
 LOG_SEGMENT_BYTES_MIN: Final = 256 << 10
-"""Smallest segment of the log: a smaller one would hold few commits, and each needs two syncs."""
+"""Smallest segment of the log."""
 
 LOG_SEGMENT_BYTES_MAX: Final = 256 << 20
-"""Largest segment: two are prepared, and one that is in use is given back only as a whole."""
+"""Largest segment of the log."""
 
 PLACES_AHEAD_MIN: Final = 1 << 20
 """Places of a queue that a start passes over, at least: more than express messages can have been

@@ -60,25 +60,24 @@ RETRY_INTERVAL_S: Final = 1.0
 CREDENTIALS: Final = (
     Option(
         "tokenFile", "name of a file", "as the environment says",
-        "File with the token that says who the query is (`onceq token create`), or with a line for "
-        "each of several queue managers (`ADDRESS TOKEN`); no other account may read it. It is "
-        "read where driver and executors run, for each connection anew, so it must be on each of "
-        "these hosts. Goes before `ONCEQ_TOKEN_FILE` and `ONCEQ_TOKEN`.",
+        "File with the token that says who the query is (`onceq token create`), or with a line "
+        "for each of several queue managers (`ADDRESS TOKEN`); no other account may read it. It "
+        "is read for each connection on driver and executors, so it must be on each host. Goes "
+        "before `ONCEQ_TOKEN_FILE` and `ONCEQ_TOKEN`.",
     ),
     Option(
         "tlsAuthorities", "name of a file", "as the environment says",
-        "File with the certificates of those who may have signed the queue managers' (several may "
-        "stand in it), for `tls://host:port`; on each host like the token. Goes before "
-        "`ONCEQ_TLS_AUTHORITIES`; without both those count that the system trusts.",
+        "File with certificates of the authorities of the queue managers, for `tls://host:port`; "
+        "on each host. Goes before `ONCEQ_TLS_AUTHORITIES`; without both the system's count.",
     ),
     Option(
         "tlsCertificate", "name of a file", "as the environment says",
-        "File with the query's own certificate, which says who it is; on each host like the token. "
-        "Goes before `ONCEQ_TLS_CERTIFICATE`, and with `tlsKey` before `ONCEQ_TLS_KEY`.",
+        "File with the query's own certificate, which says who it is; on each host. Goes before "
+        "`ONCEQ_TLS_CERTIFICATE`, and with `tlsKey` before `ONCEQ_TLS_KEY`.",
     ),
     Option(
         "tlsKey", "name of a file", "in `tlsCertificate`",
-        "File with the private key of that certificate; on each host like the token.",
+        "File with the private key of that certificate; on each host.",
     ),
 )  # fmt: skip
 """Of source and sink: who a query is. Names of files only."""

@@ -152,7 +152,7 @@ def test_interrupted_while_it_is_loaded(
         signal.raise_signal(number)
 
     monkeypatch.setattr("onceq.cli.audit.import_module", load)
-    monkeypatch.setattr("onceq.cli.spark_audit.loaded", load)
+    monkeypatch.setattr("onceq.cli.audit.loaded", load)
     assert run([*words, "a"]) == 130
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "interrupted: nothing is proven\n")

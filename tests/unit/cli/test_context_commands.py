@@ -73,7 +73,7 @@ def test_names_that_there_are_not(capsys: pytest.CaptureFixture[str]) -> None:
 def test_no_more_are_kept_than_a_person_has(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onceq.cli.contexts.CONTEXTS_MAX", 1)
+    monkeypatch.setattr("onceq.cli.context_commands.CONTEXTS_MAX", 1)
     said(capsys, "add", "a", TLS)
     assert "remove some" in said(capsys, "add", "b", TLS, code=2)
 

@@ -68,7 +68,7 @@ def test_the_console_has_it() -> None:
 
 
 def test_the_reference_has_it() -> None:
-    told = docs_cli.columns(replace(lists.LISTS["peer list"], view=Wider))
+    told = docs_cli.columns(replace(lists.LISTS["peer list"], view=Wider), set())
     assert "* `spoken for`: How long it has spoken.\n" in told
     assert "* `since`: When it first answered there.\n" in told
 

@@ -46,36 +46,32 @@ CHECKPOINT: Final = "checkpointLocation"
 SINK_OPTIONS: Final = (
     Option(
         "queueManager", "addresses", "(required)",
-        "Where the queue manager accepts applications: `host:port`, `onceq://host:port`, "
-        "`tls://host:port`, `unix:///path/onceq.sock`, or its data directory. Driver and executors "
-        "connect to it. Several are separated by commas: a write goes to all of them or to "
-        "none, and the first decides.",
+        "Where the queue manager accepts applications, as for the source. With several, a write "
+        "goes to all of them or to none, and the first decides.",
     ),
     Option(
         "queue", "destination", "(column `queue`)",
-        "Where all rows go: a path name or format name, also of several elements "
-        "(`DIRECT=...,DIRECT=...`) or a distribution list. As for the source, `host:port/name` "
-        "with an address in `queueManager` means a queue of that queue manager, and "
-        "`onceq://host:port/name` says it without the other option. A name without one, where "
-        "there are several, is a queue at each of them, and partitions take turns. It goes before "
-        "the column `queue`. `save(\"...\")` and `start(\"...\")` mean the same.",
+        "Where all rows go, before the column `queue`: a path name, a format name, also of "
+        "several elements (`DIRECT=...,DIRECT=...`), or a distribution list. `host:port/name` and "
+        "`onceq://host:port/name` are as for the source. With several queue managers a name "
+        "without an address is a queue at each of them, and partitions take turns. "
+        "`save(\"...\")` and `start(\"...\")` mean the same.",
     ),
     Option(
         "txnAppId", "text", "the query's id",
-        "Under which name batches are remembered by the queue manager, so that none is sent twice. "
-        "For batch writes together with `txnVersion`, or not at all.",
+        "Name under which the queue manager remembers batches, so that none is sent twice. For "
+        "batch writes together with `txnVersion`, or not at all.",
     ),
     Option(
         "txnVersion", "whole number, 0 or more", "(streams: the batch's number)",
-        "Batch writes only: the number of this write under `txnAppId`. A number that is not above "
-        "the last one was written before: nothing is sent. The last one again to another `queue` "
-        "or with other rows is refused (`group-differs`).",
+        "Batch writes only: the number of this write under `txnAppId`. If it is not above the "
+        "last one, nothing is sent. The last one again to another `queue` or with other rows is "
+        "refused (`group-differs`).",
     ),
     Option(
         "txnRows", "`same` or `any`", "same",
-        "Batch writes only: with `any` a write that is repeated may have other rows than before, "
-        "as one that calculates `rand()` or the time has; nothing is sent then. With `same` that "
-        "is refused, because it is mostly a second write under one name.",
+        "Batch writes only: with `any` a repeated write may have other rows, as with `rand()`, "
+        "and nothing is sent; with `same` that is refused.",
     ),
     Option(
         "errorQueue", "queue", "(the write fails)",
@@ -84,8 +80,8 @@ SINK_OPTIONS: Final = (
     ),
     Option(
         "deadLetter", "`true` or `false`", "false",
-        "Whether a message that cannot be delivered goes into a dead-letter queue of the sending "
-        "queue manager.",
+        "Whether an undeliverable message goes into a dead-letter queue of the sending queue "
+        "manager.",
     ),
     Option(
         "timeToReachQueue", "seconds, 0 or more", "the queue manager's",
@@ -97,8 +93,8 @@ SINK_OPTIONS: Final = (
     ),
     Option(
         "retryTimeout", "a time such as `60s`, `5m`, `500ms`", "60s",
-        "How long tasks and driver try again with a queue manager that is away, less and less "
-        "often; then the write fails, and nothing of it was sent. `0s`: at once.",
+        "How long tasks and driver try again with a queue manager that is away; then the write "
+        "fails, and nothing of it was sent. `0s`: at once.",
     ),
     *CREDENTIALS,
 )  # fmt: skip

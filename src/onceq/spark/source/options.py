@@ -45,71 +45,67 @@ OPTIONS: Final = (
     Option(
         "queueManager", "addresses", "(required)",
         "Where the queue manager accepts applications: `host:port`, `onceq://host:port`, "
-        "`tls://host:port`, `unix:///path/onceq.sock`, or its data directory. Several are "
-        "separated by commas. Driver and executors connect to it.",
+        "`tls://host:port`, `unix:///path/onceq.sock`, or its data directory; several with "
+        "commas. Driver and executors connect to it.",
     ),
     Option(
         "executorQueueManager", "addresses", "as `queueManager`",
-        "The same queue managers under the addresses that executors reach them at, in the same "
-        "order, where those are others than the driver's.",
+        "The same queue managers, in the same order, under addresses that executors reach, where "
+        "these differ.",
     ),
     Option(
         "queue", "queue names", "(required)",
-        "The queue, or several separated by commas; each is read from every queue manager. "
-        "`host:port/name`, with an address just as in `queueManager`, means a queue of that one "
-        "alone, and `onceq://host:port/name` says it without the other option. `load(\"...\")` "
-        "means the same.",
+        "The queue, or several with commas; each is read from every queue manager. "
+        "`host:port/name`, with an address as in `queueManager`, is a queue of that one alone; "
+        "`onceq://host:port/name` needs no `queueManager`. `load(\"...\")` means the same.",
     ),
     Option(
         "subscribe", "queue names", "as `queue`",
-        "Another word for `queue`, as other sources have it.",
+        "The same as `queue`.",
     ),
     Option(
         "subscribePattern", "regular expression", "(none)",
         "In place of `queue`: all transactional queues whose whole name it matches, such as "
-        "`orders-.*`, on each queue manager; capitals do not matter, nor does `private$\\` in "
-        "front. Queues that are made while a stream runs are found within 15 seconds, and "
-        "read from their first message on; one that is deleted leaves.",
+        "`orders-.*`, on each queue manager, in any case, with or without `private$\\`. New "
+        "queues are found within 15 seconds and read from their first message; a deleted one "
+        "leaves.",
     ),
     Option(
         "columns", "names, or `all`", "the usual ones",
-        "Which columns the rows have, in this order: `body, label, sentTime`. `all` is every "
-        "column of the table below. `.schema(...)` with their types means the same.",
+        "Columns of the rows, in this order: `body, label, sentTime`. `all`: every column "
+        "below. `.schema(...)` means the same.",
     ),
     Option(
         "startingOffsets", "`earliest`, `latest` or JSON", "earliest",
         "Where a *new* query begins: with the first message, behind the last, or for each queue "
-        "with a lookup identifier, as in `{\"private$\\\\orders\": 504403158265495553}`; -2 is "
+        "at a lookup identifier, as in `{\"private$\\\\orders\": 504403158265495553}`; -2 is "
         "earliest, -1 latest. With several queue managers a queue is `address/name`, or its name "
-        "alone for all of them. A query with a checkpoint goes on where it was; a queue that the "
-        "checkpoint does not have begins here, too.",
+        "for all of them. With a checkpoint this counts only for queues that it lacks.",
     ),
     Option(
         "startingTimestamp", "milliseconds since 1970, or ISO 8601 with a zone", "(none)",
-        "In place of `startingOffsets`: a *new* query begins with the first message that "
-        "arrived in that second or later, by the queue manager's clock, or behind the last if "
-        "there is none. For queues in which all messages come in at the end, as streams need "
-        "them.",
+        "In place of `startingOffsets`: a *new* query begins with the first message that arrived "
+        "in that second or later, by the queue manager's clock, or behind the last. For queues in "
+        "which messages come in only at the end.",
     ),
     Option(
         "endingOffsets", "`latest` or JSON", "latest",
-        "Batch reads only: the last message to read, for each queue, as a lookup identifier.",
+        "Batch reads only: the last message of each queue, as a lookup identifier.",
     ),
     Option(
         "maxMessagesPerTrigger", "whole number, 1 or more", "2000000",
-        "Streams only: most messages of one micro-batch, over all queues. They are removed in one "
+        "Streams only: most messages of a micro-batch, over all queues. They are removed in one "
         "transaction, which holds no more than the default.",
     ),
     Option(
         "maxBytesPerTrigger", "bytes, 1 or more", "no limit",
-        "Streams only: most bytes of packets of one micro-batch, over all queues; one message of "
-        "each queue is taken even if it is larger.",
+        "Streams only: most bytes of packets of a micro-batch, over all queues; of each queue at "
+        "least one message is taken.",
     ),
     Option(
         "minOffsetsPerTrigger", "whole number, 1 or more", "1",
-        "Streams only: fewest messages of one micro-batch, over all queues; it waits until "
-        "there are so many, or `maxTriggerDelay` is over. With `availableNow` it waits for "
-        "nothing.",
+        "Streams only: fewest messages of a micro-batch, over all queues; it waits for them, up "
+        "to `maxTriggerDelay`; with `availableNow` not at all.",
     ),
     Option(
         "maxTriggerDelay", "a time such as `15m`, `30s`, `500ms`", "15m",
@@ -118,54 +114,51 @@ OPTIONS: Final = (
     ),
     Option(
         "minPartitions", "whole number, 1 or more", "1",
-        "Fewest tasks of a batch. There is one for every 65,536 messages anyway.",
+        "Fewest tasks of a batch; there is at least one for every 65,536 messages.",
     ),
     Option(
         "failOnDataLoss", "`true` or `false`", "true",
-        "Streams only: whether a message ends the query that was in the queue when its batch was "
-        "made and is not when it is read or removed (received by somebody else, purged, moved). "
-        "With `false` the others are read, and the log tells. Places that were empty before are no "
-        "loss, and what has expired since is only told.",
+        "Streams only: whether the query ends when a message of a batch is gone before it is read "
+        "or removed (received by another, purged, moved). With `false` the others are read, and "
+        "the log tells. An expired message is only logged.",
     ),
     Option(
         "skipFinished", "`true` or `false`", "false",
-        "Streams that receive only: a batch that this query has removed, and Spark asks for again, "
-        "has no messages, and does not end the query. Only for a sink that knows by its number "
-        "that it has the batch, as `onceq spark land` does: one that overwrites would lose its "
+        "Streams that receive only: a batch that this query has removed, and Spark asks for "
+        "again, is empty and does not end the query. Only for a sink that knows by its number "
+        "that it has the batch, as `onceq spark land` does; one that overwrites would lose its "
         "rows.",
     ),
     Option(
         "readMode", "`receive` or `peek`", "receive (batch: peek)",
-        "Whether messages are removed from the queue once Spark has committed the batch that "
-        "read them. A batch read can only peek.",
+        "Whether messages are removed from the queue once Spark has committed the batch that read "
+        "them. A batch read can only peek.",
     ),
     Option(
         "afterRead", "`delete` or `journal`", "delete",
-        "Streams that receive only: what becomes of messages that are removed. With `journal` the "
-        "journal of the queue (`private$\\orders;journal`) has a copy of each, whether the queue "
-        "keeps a journal otherwise or not; if it has no room, nothing is removed and the query "
-        "ends.",
+        "Streams that receive only: with `journal` a copy of each removed message goes to the "
+        "queue's journal (`private$\\orders;journal`), even if the queue keeps none. Without room "
+        "nothing is removed and the query ends.",
     ),
     Option(
         "subscription", "text", "(empty)",
-        "A name for this reader, of up to 1,000 characters. It stands in the checkpoint, which "
-        "then serves no reader of another name, and in what others are told whom this one keeps "
-        "from receiving. A *new* query is refused where one of the same name has read before "
-        "(`read-before`).",
+        "A name for this reader, of up to 1,000 characters, shown to those whom it keeps from "
+        "receiving. Its checkpoint serves no reader of another name. A *new* query is refused "
+        "where one of the same name has read before (`read-before`).",
     ),
     Option(
         "retryTimeout", "a time such as `60s`, `5m`, `500ms`", "60s",
-        "How long a request is made again when a queue manager does not answer, or its connection "
-        "breaks: after a tenth of a second, and then less and less often, at least every five "
-        "seconds. The query ends when the time is over. `0s`: at once.",
+        "How long a request is repeated when a queue manager does not answer or its connection "
+        "breaks: first after 0.1 s, later at least every five seconds. Then the query ends. `0s`: "
+        "at once.",
     ),
     Option(
         "numRetries", "whole number, 0 or more", "(none)",
-        "In place of `retryTimeout`: how often a request is made again.",
+        "In place of `retryTimeout`: how often a request is repeated.",
     ),
     Option(
         "retryIntervalMs", "milliseconds", "grows; with `numRetries` 1000",
-        "How long to wait before each of them.",
+        "How long to wait before each repetition.",
     ),
     Option(
         "timeoutMs", "milliseconds, 1 or more", "10000",

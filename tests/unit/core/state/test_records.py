@@ -328,7 +328,8 @@ def test_the_worked_bytes_of_a_branch_and_of_marks() -> None:
 
 def test_every_verb_is_documented_with_its_values() -> None:
     section = PAGE.read_text().split("## Setup")[1].split("\n## ")[0]
-    rows = dict(re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", section, re.M))
+    joined = section.replace("\n  ", " ")
+    rows = dict(re.findall(r"^\* `([a-z-]+)`: (.*)$", joined, re.M))
     assert set(KINDS) == set(rows)
     for verb, kind in KINDS.items():
         names = {field.name for field in fields(cast(Any, kind))} - {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from onceq.errors import ConfigurationError
 from onceq.model.views.queues import QueueView
-from onceq.spark.connections import EARLIEST, LATEST, Patience, Target
+from onceq.spark.connections import CREDENTIALS, EARLIEST, LATEST, Patience, Target
 from onceq.spark.sink.options import parse_sink
 from onceq.spark.source.options import COLUMNS, OPTIONS, USUAL, asked, ddl, parse, wanted
 from onceq.spark.source.rows import arrow_schema, prefix
@@ -208,23 +209,25 @@ def test_what_is_refused(changed: dict[str, str], stream: bool, words: str) -> N
     assert words in caught.value.text
 
 
-def table(section: str) -> dict[str, list[str]]:
-    """Rows of a table of the page by their first cell."""
+def lines(section: str) -> list[str]:
+    """The list of a section of the page, a line each."""
     page = Path(__file__).parents[4] / "docs" / "reference" / "spark-options.md"
     text = page.read_text().split(f"## {section}\n")[1].split("\n## ")[0]
-    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `")]
-    found = {row[0].strip("`"): row[1:] for row in rows}
-    assert len(found) == len(rows)
-    return found
+    return [" ".join(one.split()) for one in re.findall(r"^\* `(.+(?:\n  .+)*)", text, re.M)]
 
 
 def test_the_page_lists_every_option() -> None:
-    expected = {option.name: [option.kind, option.default, option.meaning] for option in OPTIONS}
-    assert table("Options") == expected
+    own = [option for option in OPTIONS if option not in CREDENTIALS]
+    for section, expected in (("Options", own), ("Options of source and sink", [*CREDENTIALS])):
+        assert [one for one in lines(section) if "): " in one][: len(expected)] == [
+            f"{option.name}` ({option.kind}; {option.default}): {option.meaning}"
+            for option in expected
+        ]
 
 
 def test_the_page_lists_every_column() -> None:
-    assert {name: row[0] for name, row in table("Columns").items()} == COLUMNS
+    found = [re.match(r"(\w+)` \((\w+)\): .+", one) for one in lines("Columns")]
+    assert {one[1]: one[2] for one in found if one} == COLUMNS
 
 
 def fields(**columns: str) -> Any:
