@@ -5,13 +5,8 @@ from onceq.client.credentials import Tls
 from onceq.client.opening import connect
 from onceq.client.plans.send import Ending
 from onceq.client.plans.unit_of_work import SenderTransaction
-from onceq.client.properties import (
-    BackupReport,
-    BatchProperties,
-    MessageIds,
-    RestoreReport,
-    SendProperties,
-)
+from onceq.client.properties import BatchProperties, SendProperties
+from onceq.client.results import BackupReport, MessageIds, RestoreReport
 from onceq.client.stopping import stopping
 from onceq.client.threads import letters
 from onceq.client.threads.manager import Cursor, OpenQueue, QueueManager

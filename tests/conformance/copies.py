@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onceq.service.data_directory import record
+from onceq.service.restoring import record
 from onceq.store.identification import read_identification, write_identification
 from onceq.store.log import LogStore
 from onceq.testing.disk import Plan, SimFiles

@@ -26,13 +26,14 @@ from onceq.client.opening import connect
 from onceq.client.threads.manager import QueueManager
 from onceq.directory import Directory, FileDirectory, create
 from onceq.errors import OnceqError
+from onceq.file_access import CONFIGURATION_FILE, SOCKET_FILE
 from onceq.model.identity import Identity, guid_text
 from onceq.model.requests import Request
-from onceq.model.settings import CONFIGURATION_FILE, SOCKET_FILE, Settings
+from onceq.model.settings import Settings
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 from onceq.wire.app import frames
-from onceq.wire.app.codec import decode
+from onceq.wire.app.frames import decode
 from proof.sim.process.process import SEGMENT_BYTES
 from tests import nursery
 from tests.conformance.applications import AnswerLost, Applications

@@ -11,8 +11,7 @@ from typing import Any
 from onceq.model import requests
 from onceq.model.requests import Request
 from onceq.wire.app import frames
-from onceq.wire.app.codec import written
-from onceq.wire.app.frames import Code
+from onceq.wire.app.frames import Code, written
 
 
 def request_frame(number: int, item: Request, now_us: int) -> tuple[bytes, object]:

@@ -6,10 +6,10 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from onceq.errors import OnceqError
+from onceq.file_access import SOCKET_FILE
 from onceq.model.requests import Request
-from onceq.model.settings import SOCKET_FILE
 from onceq.wire.app import frames
-from onceq.wire.app.codec import decode
+from onceq.wire.app.frames import decode
 from tests.conformance.applications import AnswerLost, Applications
 from tests.conformance.connections import CHUNK_BYTES, WAIT_S
 from tests.conformance.requests import hello, request_frame

@@ -6,7 +6,7 @@ import contextlib
 
 import pytest
 
-from onceq.client.properties import MessageIds
+from onceq.client.results import MessageIds
 from onceq.errors import InDoubt, NotSupported, ServiceNotAvailable, TransactionOver
 from onceq.testing import disk
 from tests.conformance.world import World, Worlds

@@ -24,7 +24,7 @@ from onceq.model.marks import NEVER_S
 from onceq.model.queue import QueueProperties
 from onceq.model.requests import Request, SendItem
 from onceq.packet.arrived import Batch
-from onceq.service import data_directory
+from onceq.service import restoring
 from onceq.store.log import LogStore
 
 if TYPE_CHECKING:
@@ -371,7 +371,7 @@ class Restore(Turn):
         from tests.conformance.world import SEGMENT_BYTES
 
         store = LogStore.open("/store", node.files, segment_bytes=SEGMENT_BYTES)
-        data_directory.record(
+        restoring.record(
             store, node.clock, taken_s=node.clock.read().wall_s, position=store.position,
             random=self.world.entropy,
         )  # fmt: skip

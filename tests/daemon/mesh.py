@@ -11,7 +11,7 @@ import pytest
 import onceq
 from onceq.cli.main import run
 from onceq.errors import AccessDenied, ConfigurationError, InvalidParameter, ServiceNotAvailable
-from onceq.model.settings import CONFIGURATION_FILE
+from onceq.file_access import CONFIGURATION_FILE
 from tests.daemon.process import WAIT_S, Process
 
 Q = r"private$\q"

@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 
 from onceq.cli.main import run
-from onceq.model.settings import CONFIGURATION_FILE, SETTING_NAMES
+from onceq.file_access import CONFIGURATION_FILE
+from onceq.model.settings import SETTING_NAMES
 from tests.daemon.process import Process
 from tests.daemon.shell import Shell
 

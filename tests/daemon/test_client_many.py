@@ -17,8 +17,7 @@ from onceq import aio, errors
 from onceq.model import requests
 from onceq.model.limits import CLIENT_RECEIVES_MAX
 from onceq.wire.app import frames
-from onceq.wire.app.codec import written
-from onceq.wire.app.frames import ANSWER, FAILED, Code
+from onceq.wire.app.frames import ANSWER, FAILED, Code, written
 from tests.daemon.applications import WAIT_S, Daemon
 from tests.scratch import scratch
 

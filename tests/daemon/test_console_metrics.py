@@ -11,7 +11,7 @@ import httpx2 as httpx
 import pytest
 
 from onceq.client.opening import connect
-from onceq.model.settings import CONFIGURATION_FILE
+from onceq.file_access import CONFIGURATION_FILE
 from tests.daemon.console_world import TOKEN, Running, console
 from tests.daemon.process import WAIT_S, Process
 from tests.scratch import scratch

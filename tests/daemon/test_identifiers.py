@@ -15,8 +15,8 @@ import pytest
 import onceq
 from onceq import aio
 from onceq.errors import OnceqError, RolledBack
+from onceq.file_access import ATTEMPT_KEY_FILE
 from onceq.model.branches import Decision, Vote
-from onceq.model.settings import ATTEMPT_KEY_FILE
 from tests.daemon.applications import Daemon
 
 pytestmark = pytest.mark.slow

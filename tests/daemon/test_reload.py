@@ -13,7 +13,8 @@ import pytest
 import onceq
 from onceq import aio
 from onceq.errors import ConfigurationError
-from onceq.model.settings import CONFIGURATION_FILE, Settings
+from onceq.file_access import CONFIGURATION_FILE
+from onceq.model.settings import Settings
 from tests import nursery
 from tests.daemon.process import ROOT, WAIT_S, Process
 

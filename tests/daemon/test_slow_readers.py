@@ -17,8 +17,7 @@ from onceq.client.address import parse
 from onceq.model import requests
 from onceq.model.limits import ANSWERS_BYTES_MAX, RECEIVE_BYTES_MAX
 from onceq.wire.app import frames
-from onceq.wire.app.codec import written
-from onceq.wire.app.frames import Code
+from onceq.wire.app.frames import Code, written
 from tests.daemon.process import WAIT_S, Process
 
 pytestmark = pytest.mark.slow

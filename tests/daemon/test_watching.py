@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 import onceq
-from onceq.model.settings import CONFIGURATION_FILE
+from onceq.file_access import CONFIGURATION_FILE
 from tests.daemon.process import WAIT_S, Process
 
 pytestmark = pytest.mark.slow

@@ -19,8 +19,7 @@ from onceq.embedded import trusting
 from onceq.model import requests
 from onceq.tls.contexts import APPLICATIONS
 from onceq.wire.app import frames
-from onceq.wire.app.codec import written
-from onceq.wire.app.frames import Code
+from onceq.wire.app.frames import Code, written
 from tests.daemon.process import WAIT_S, Process
 
 pytestmark = pytest.mark.slow

@@ -44,7 +44,7 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     "with `--unsigned`": (
         "unit/service/test_data_directory.py::test_only_its_own_user_may_look_inside",
         "unit/service/test_data_directory.py::test_no_queue_manager_is_where_others_may_write",
-        "unit/service/test_data_directory_restoring.py::test_the_backup_of_nobody_else_is_put_back",
+        "unit/service/test_restoring.py::test_the_backup_of_nobody_else_is_put_back",
     ),
     "Nobody speaks for a queue manager that has a certificate.": (
         "matrix/test_peers.py::test_of_a_stranger_no_byte_is_parsed",
@@ -110,19 +110,19 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "unit/service/test_data_directory.py::test_no_queue_manager_is_in_a_folder_of_another_account",
     ),
     "A backup is what its queue manager has made.": (
-        "unit/service/test_data_directory_restoring.py::test_the_backup_of_nobody_else_is_put_back",
-        "unit/service/test_data_directory_restoring.py::test_each_field_of_the_manifest",
+        "unit/service/test_restoring.py::test_the_backup_of_nobody_else_is_put_back",
+        "unit/service/test_restoring.py::test_each_field_of_the_manifest",
     ),
     "With an identity it signs the manifest; a restore accepts nothing without a trusted "
     "signature, and nothing that a removed member signed, unless `--trust` or `--unsigned` says "
     "so (without an identity nothing is signed, so you must pass `--unsigned`), and touches no "
     "file outside its target, even if a backup was forged.": (
-        "unit/service/test_data_directory_restoring.py::test_each_field_of_the_manifest",
-        "unit/service/test_data_directory_restoring.py::test_a_file_more_in_the_manifest",
-        "unit/service/test_data_directory_restoring.py::test_where_nothing_tells_by_whom_it_was_signed_the_ways_out_are_named",
+        "unit/service/test_restoring.py::test_each_field_of_the_manifest",
+        "unit/service/test_restoring.py::test_a_file_more_in_the_manifest",
+        "unit/service/test_restoring.py::test_where_nothing_tells_by_whom_it_was_signed_the_ways_out_are_named",
         "unit/tls/test_signing.py::test_another_member_does_not_sign_for_it",
         "crash/test_backup.py::test_a_mark_leads_to_no_directory_that_no_restore_has_made",
-        "unit/service/test_data_directory_restoring.py::test_the_backup_of_a_removed_member_is_put_back_only_by_who_says_so",
+        "unit/service/test_restoring.py::test_the_backup_of_a_removed_member_is_put_back_only_by_who_says_so",
         "unit/tls/test_signing.py::test_a_member_that_was_removed_signs_nothing_any_more",
         "unit/tls/test_signing.py::test_a_partners_authority_signs_for_its_own_alone",
     ),
@@ -307,7 +307,7 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Anybody who can read the disk or a backup can read the messages, and in the `onceq.toml` of "
     "a backup the passwords of `databases` (`--without-configuration` leaves it out).": (
-        "unit/service/test_data_directory_restoring.py::test_a_backup_without_the_configuration_has_no_password",
+        "unit/service/test_restoring.py::test_a_backup_without_the_configuration_has_no_password",
     ),
     "The data directory is for the account of the queue manager alone (0700, with "
     "`socket_group` 0710; files 0600); encrypt the disk, or the bodies before they "
@@ -393,11 +393,11 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "unit/model/test_identification.py::test_no_account_speaks_over_tcp",
     ),
     "An older backup is signed, too: a signature does not say that there is no newer one.": (
-        "unit/service/test_data_directory_restoring.py::test_an_older_backup_is_put_back_as_a_newer_one_is",
+        "unit/service/test_restoring.py::test_an_older_backup_is_put_back_as_a_newer_one_is",
     ),
     "A restored backup has the rights and tokens of its time: revoke again what was "
     "revoked since.": (
-        "unit/service/test_data_directory_restoring.py::test_a_restore_brings_the_rights_and_tokens_of_its_time",
+        "unit/service/test_restoring.py::test_a_restore_brings_the_rights_and_tokens_of_its_time",
     ),
     "Rights in a directory are those of the present directory; a queue manager that read a newer "
     "copy does not follow an older one.": (

@@ -19,7 +19,7 @@ import pytest
 
 import onceq
 from onceq import exposition
-from onceq.model.settings import CONFIGURATION_FILE
+from onceq.file_access import CONFIGURATION_FILE
 from tests.daemon.process import WAIT_S, Process
 from tests.daemon.shell import free_port
 from tests.docs.alerts import CAUSES, Samples, Seen, samples

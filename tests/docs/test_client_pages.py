@@ -15,8 +15,7 @@ from onceq.client.properties import NAMES
 from onceq.model import limits
 from onceq.model.requests import KINDS, Abort
 from onceq.wire.app import frames
-from onceq.wire.app.codec import ItemRow, written
-from onceq.wire.app.frames import Code
+from onceq.wire.app.frames import Code, ItemRow, written
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 PROTOCOL = (REFERENCE / "formats" / "client-protocol.md").read_text()

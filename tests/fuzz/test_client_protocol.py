@@ -37,10 +37,9 @@ from onceq.model.views.managers import BackupHold, Reloaded
 from onceq.packet.own import own_headers
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
-from onceq.store.contract import MemoryStore
+from onceq.store.memory import MemoryStore
 from onceq.wire.app import frames
-from onceq.wire.app.codec import decode, read, written
-from onceq.wire.app.frames import ANSWER, FAILED, Code
+from onceq.wire.app.frames import ANSWER, FAILED, Code, decode, read, written
 from tests.proofs import asks, hello
 
 EXAMPLES = int(os.environ.get("ONCEQ_FUZZ_EXAMPLES", "300"))

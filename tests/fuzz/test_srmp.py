@@ -14,7 +14,7 @@ from onceq.model.http import Arrival, HttpNames
 from onceq.model.limits import HTTP_ENTITY_BYTES_MAX
 from onceq.model.settings import Settings
 from onceq.wire.mqqb.internal import Acked, Arrived, Closed, Opened
-from onceq.wire.srmp import convert, envelope
+from onceq.wire.srmp import convert, envelope, mapping
 from onceq.wire.srmp.convert import post_of, runs_of
 from onceq.wire.srmp.envelope import Envelope, Msmq, Receipt, StreamPart, StreamReceipt
 from onceq.wire.srmp.session import Posting, Taking, refuse_head
@@ -83,7 +83,7 @@ def test_envelopes_round_trip(made: Envelope, body: bytes, extension: bytes) -> 
 @FUZZ
 @given(st.binary(max_size=400))
 def test_any_bytes(raw: bytes) -> None:
-    for parse in (envelope.parse, envelope.read, convert.read_mappings):
+    for parse in (envelope.parse, envelope.read, mapping.read_mappings):
         with contextlib.suppress(MalformedPacket):
             parse(raw)
     for kind in ("text/xml", 'multipart/related; boundary="B"', "multipart/x; boundary=B"):

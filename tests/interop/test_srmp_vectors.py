@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from onceq.model.identity import NO_GUID, MessageId, guid_bytes
-from onceq.wire.srmp import convert, envelope
+from onceq.wire.srmp import convert, envelope, mapping
 from onceq.wire.srmp.envelope import Envelope
 
 VECTORS = Path(__file__).parent / "vectors"
@@ -120,7 +120,7 @@ def test_an_answer_and_data() -> None:
 
 def test_a_redirection_file() -> None:
     text = (VECTORS / "map-01-inbound-redirection.xml.txt").read_text().split("#---\n")[1]
-    assert convert.read_mappings(text.encode()).mappings.redirections == (
+    assert mapping.read_mappings(text.encode()).mappings.redirections == (
         ("https://www.northwindtraders.com/msmq/orderq",
          "https://OrderServer/msmq/private$/orderq"),
     )  # fmt: skip

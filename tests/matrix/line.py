@@ -13,8 +13,7 @@ from onceq.errors import LinkLost, OnceqError
 from onceq.model.requests import Request
 from onceq.sockets.both_ends import bound_to
 from onceq.wire.app import frames
-from onceq.wire.app.codec import decode, written
-from onceq.wire.app.frames import ANSWER, FAILED, Code, failure
+from onceq.wire.app.frames import ANSWER, FAILED, Code, decode, failure, written
 from tests.proofs import asks, hello
 
 WAIT_S = 60.0

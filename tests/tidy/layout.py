@@ -9,8 +9,6 @@ from typing import Final
 from tests.tidy.source import read
 
 THEMES: Final = {
-    "core/test_rights_deciders.py": "whose a decision is: demands, records and looks together",
-    "core/test_rights_recovering.py": "recovery of the partners by an application with few rights",
     "core/state/test_old_stores.py": "bytes of records and checkpoints that must stay readable",
     "service/test_looks_in_turn.py": "how looks share the loop with other work",
     "service/test_damage.py": "damage is found and told by engine, store and core together",

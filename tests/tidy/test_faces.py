@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from onceq.client.enlisting import counted, tasks
+from onceq.client.binding import counted, tasks
 from onceq.client.async_link import in_thread
 from onceq.client.plans import send
 
@@ -45,7 +45,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from onceq.client.enlisting import threads
+from onceq.client.binding import threads
 from onceq.client.plans import send
 from onceq.client.stopping import pause
 

@@ -18,8 +18,8 @@ from onceq.model.identity import guid_text
 from onceq.model.requests import Grip, HoldLog
 from onceq.model.run import Buffer
 from onceq.model.views.managers import BackupHold
-from onceq.service.data_directory import record
 from onceq.service.engine import Engine
+from onceq.service.restoring import record
 from onceq.store.backup import Backup, RestoreTarget, verify_store
 from onceq.store.identification import read_manifest
 from onceq.store.log import LogStore

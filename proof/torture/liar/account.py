@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 from onceq.model import requests
 from onceq.tls.contexts import APPLICATIONS, PEERS
 from onceq.wire.app import frames
-from onceq.wire.app.codec import written
+from onceq.wire.app.frames import written
 from onceq.wire.mqqb.internal import Establish
 from proof.torture.liar.honest import CLOSED, OPEN
 from proof.torture.liar.rogue import Lie, NotHere, Rogue, believed

@@ -16,7 +16,7 @@ from onceq.errors import AccessDenied, InsufficientResources, OnceqError
 from onceq.model import requests
 from onceq.model.branches import Xid, group_xid
 from onceq.wire.app import frames
-from onceq.wire.app.codec import written
+from onceq.wire.app.frames import written
 from proof.torture.liar.honest import FIRST, KNOWN, SEALED
 from proof.torture.liar.rogue import Lie, Rogue, believed
 from tests.matrix.line import Line, unix

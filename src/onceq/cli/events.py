@@ -16,9 +16,9 @@ from onceq.cli import out
 from onceq.cli.common import Json, Option, Where, as_json, asking, dumped, where
 from onceq.client.stopping import pause
 from onceq.errors import ServiceNotAvailable, TrailBroken, UsageError
+from onceq.file_access import TRAIL_FOLDER
 from onceq.hidden import show_hidden
 from onceq.model.audit_trail import TrailCheck
-from onceq.model.settings import TRAIL_FOLDER
 
 if TYPE_CHECKING:
     from onceq.model.views.managers import ActView

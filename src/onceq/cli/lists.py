@@ -177,9 +177,9 @@ def ended_as(reason: int) -> str:
 
 
 def _groups(qm: Looking) -> Sequence[GroupView]:
-    from onceq.client.plans import branches
+    from onceq.client.plans import batch_commit
 
-    return qm._run(branches.applications(qm._state))
+    return qm._run(batch_commit.applications(qm._state))
 
 
 LISTS: Final[Mapping[str, Listing[Any]]] = {

@@ -28,7 +28,7 @@ from onceq.hidden import quote_word
 from onceq.model.wording import plural
 
 if TYPE_CHECKING:
-    from onceq.client.properties import BackupReport, RestoreReport
+    from onceq.client.results import BackupReport, RestoreReport
     from onceq.model.views.managers import ScrubView
 
 STEP_BYTES = 256 << 20

@@ -11,7 +11,7 @@ from onceq.errors import ConfigurationError, ServiceNotAvailable, UsageError
 from onceq.model.identity import read_number
 
 if TYPE_CHECKING:
-    from onceq.embedded.link import Joined, ShownIdentity
+    from onceq.embedded.results import Joined, ShownIdentity
 
 UNITS = {"m": 60, "h": 3_600, "d": 86_400}
 RELOAD = "if this queue manager runs: onceq qm reload; else it is used from its next start on"

@@ -13,11 +13,10 @@ from onceq.errors import (
     ServiceNotAvailable,
     WrongAddress,
 )
+from onceq.file_access import SOCKET_FILE, STORE_FILE, account_name, denied, there
 from onceq.hidden import quote_word
 from onceq.model.identity import read_number
 from onceq.model.record import Record
-from onceq.model.settings import SOCKET_FILE, STORE_FILE
-from onceq.permission import account_name, denied, there
 
 if TYPE_CHECKING:
     import ssl

@@ -37,8 +37,7 @@ from onceq.model import requests
 from onceq.model.run import Buffer
 from onceq.sockets import both_ends
 from onceq.wire.app import frames
-from onceq.wire.app.codec import decode, written
-from onceq.wire.app.frames import Code, failure
+from onceq.wire.app.frames import Code, decode, failure, written
 
 P = ParamSpec("P")
 T = TypeVar("T")

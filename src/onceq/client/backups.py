@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from onceq.client.address import is_data_directory
 from onceq.client.plans.selection import Plan, ask, do
-from onceq.client.properties import BackupReport, Progress
+from onceq.client.results import BackupReport, Progress
 from onceq.client.session import Session
 from onceq.errors import UnsupportedOperation
+from onceq.file_access import CONFIGURATION_FILE
 from onceq.model import requests
 from onceq.model.identity import Identity, guid_text
-from onceq.model.settings import CONFIGURATION_FILE
 from onceq.model.views.managers import BackupHold
 from onceq.version import __version__
 

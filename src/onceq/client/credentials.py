@@ -25,10 +25,10 @@ from onceq.errors import (
     UnknownVersion,
     WrongAddress,
 )
+from onceq.file_access import account_name
 from onceq.model.addresses import is_loopback
 from onceq.model.record import Record
 from onceq.model.run import Buffer
-from onceq.permission import account_name
 from onceq.sockets.both_ends import bound_to, listener
 from onceq.tls.identity import guid_of
 from onceq.wire.app import frames

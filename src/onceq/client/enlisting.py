@@ -1,8 +1,5 @@
 """Partners of a transaction: what enlists them, and how it commits and aborts together with them.
 
-It also makes of one operation (``client/plans``) two methods, for threads and for tasks, with its
-docstring, parameters and result.
-
 Written once for threads and tasks, as generators of calls (``partners/procedures.py``). Which
 partner is asked what, and when it is decided, is in ``partners/procedures.py``.
 
@@ -12,15 +9,14 @@ Upholds: I21.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from contextvars import ContextVar
-from functools import partial, wraps
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from onceq.client.plans.branches import ByRow, Deciding, rows
 from onceq.client.plans.selection import Plan
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.properties import MessageIds
+from onceq.client.results import MessageIds
 from onceq.errors import CallInCall, EnlistRefused, InDoubt, OnceqError, RolledBack
 from onceq.model.branches import Vote, Xid
 from onceq.model.requests.request import kept_failure
@@ -35,14 +31,10 @@ from onceq.partners.procedures import (
     call,
     committing,
     committing_by_row,
-    describe,
     translated,
     undoing,
 )
 from onceq.partners.recovery import look_before_work
-
-# ---- enlisting -----------------------------------------------------------------------------------
-
 
 T = TypeVar("T")
 
@@ -378,122 +370,3 @@ def leave(tx: AnyTransaction, error: BaseException | None = None) -> Calls[None]
             pass  # The error that has ended the block is told.
     elif tx._partners is not None and not unit.decided:
         yield from tx._partners.roll_back()
-
-
-# ---- binding -------------------------------------------------------------------------------------
-#
-# One operation, two methods: for threads and for tasks.
-
-
-P = ParamSpec("P")
-S = TypeVar("S")
-State = TypeVar("State", covariant=True)
-
-
-class ThreadsFace(Protocol[State]):
-    """An object for threads."""
-
-    @property
-    def _state(self) -> State:
-        """What its operations are about."""
-
-    def _run(self, plan: Plan[T], /) -> T:
-        """Carry a plan out."""
-
-
-class TasksFace(Protocol[State]):
-    """An object for tasks."""
-
-    @property
-    def _state(self) -> State:
-        """What its operations are about."""
-
-    async def _run(self, plan: Plan[T], /) -> T:
-        """Carry a plan out."""
-
-
-class Debts(Protocol):
-    """A unit of work.
-
-    Attributes:
-        owed: What was called in it and has not been awaited to its end.
-    """
-
-    owed: list[str]
-
-
-class HasDebts(Protocol):
-    """A transaction for tasks."""
-
-    @property
-    def _state(self) -> Debts: ...
-
-
-Owing = TypeVar("Owing", bound=HasDebts)
-
-
-def threads(
-    operation: Callable[Concatenate[S, P], Plan[T]],
-) -> Callable[Concatenate[ThreadsFace[S], P], T]:
-    """An operation as a method of a class for threads."""
-
-    def call(self: ThreadsFace[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._run(operation(self._state, *args, **kwargs))
-
-    describe(call, operation)
-    return call
-
-
-def tasks(
-    operation: Callable[Concatenate[S, P], Plan[T]],
-) -> Callable[Concatenate[TasksFace[S], P], Coroutine[Any, Any, T]]:
-    """An operation as a method of a class for tasks."""
-
-    async def call(self: TasksFace[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._run(operation(self._state, *args, **kwargs))
-
-    describe(call, operation)
-    return call
-
-
-def counted(
-    method: Callable[Concatenate[Owing, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[Owing, P], Coroutine[Any, Any, T]]:
-    """A method of a transaction for tasks, which is owed from its call until it was awaited."""
-    name = method.__name__
-
-    async def carry_out(self: Owing, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return await method(self, *args, **kwargs)
-        finally:
-            self._state.owed.remove(name)
-
-    carry_out.__qualname__ = method.__qualname__  # Python names it where it is never awaited.
-
-    @wraps(method)
-    def call(self: Owing, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
-        self._state.owed.append(name)
-        return carry_out(self, *args, **kwargs)
-
-    return call
-
-
-Ambient = tuple[Any, object, "Unit", "Ambient"] | None
-"""The innermost transaction, its queue manager and unit of work, and what is around it."""
-
-_AMBIENT: Final[ContextVar[Ambient]] = ContextVar("onceq transactions", default=None)
-
-get_ambient: Final[Callable[[], Ambient]] = _AMBIENT.get
-"""What is around a block that begins."""
-set_ambient: Final[Callable[[Ambient], object]] = _AMBIENT.set
-"""A block begins, or what was around it is put back when it ends."""
-
-
-def current_transaction(manager: object) -> Any:
-    """Return the innermost open transaction of this queue manager, or None."""
-    ambient = _AMBIENT.get()
-    while ambient is not None:
-        transaction, its_manager, unit, ambient = ambient
-        if its_manager is manager and not unit.over:
-            return transaction
-    return None

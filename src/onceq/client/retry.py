@@ -21,7 +21,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar, Unpack
 
-from onceq.client.enlisting import AnyTransaction, get_ambient, leave, set_ambient
+from onceq.client.binding import get_ambient, set_ambient
+from onceq.client.enlisting import AnyTransaction, leave
 from onceq.client.handlers import check_done
 from onceq.client.plans.receive import peek
 from onceq.client.plans.selection import Plan, ask, do, look, wait_ms, within

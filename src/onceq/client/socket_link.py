@@ -33,8 +33,7 @@ from onceq.model.requests import Receive
 from onceq.model.run import Buffer
 from onceq.sockets import both_ends
 from onceq.wire.app import frames
-from onceq.wire.app.codec import decode, written
-from onceq.wire.app.frames import Code, failure
+from onceq.wire.app.frames import Code, decode, failure, written
 
 READ_BYTES_MAX = 1 << 20
 PIECES_MAX = 64

@@ -25,11 +25,10 @@ from typing import Final
 
 from onceq.client.address import SCHEME, SCHEMES, TLS_SCHEME, UNIX_SCHEME, Address, parse
 from onceq.errors import AccessDenied, ConfigurationError
+from onceq.file_access import SOCKET_FILE, denied
 from onceq.model.identity import NO_GUID, guid_bytes, guid_text
 from onceq.model.limits import TOKEN_LINES_MAX
-from onceq.model.settings import SOCKET_FILE
 from onceq.model.tokens import TEXT_CHARS_MAX, read
-from onceq.permission import denied
 
 NONE: Final = "-"
 """In the place of a token: none is shown to that queue manager."""

@@ -29,8 +29,8 @@ from urllib.parse import urlsplit
 from onceq.client.credentials import Credentials
 from onceq.console.guard import OPENID_BYTES_MAX, ROLES_MAX, SESSION_S
 from onceq.errors import AccessDenied, ConfigurationError, OnceqError
+from onceq.file_access import account_name, denied
 from onceq.model.addresses import is_loopback
-from onceq.permission import account_name, denied
 
 KEYS: Final = (
     "issuer", "client_id", "client_secret_file", "address", "groups_claim", "name_claim",

@@ -40,7 +40,7 @@ from onceq.errors import (
     UnsupportedOperation,
     WrongQueueKind,
 )
-from onceq.errors.cases import not_transactional
+from onceq.errors.base import not_transactional
 from onceq.model.addresses import is_one_of, means_itself
 from onceq.model.directory import Computer, Snapshot
 from onceq.model.identity import NO_GUID

@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from onceq.client.address import is_data_directory
-from onceq.client.properties import BackupReport, Progress, RestoreReport
+from onceq.client.results import BackupReport, Progress, RestoreReport
 from onceq.embedded import trusting
-from onceq.embedded.link import Made, ShownIdentity
+from onceq.embedded.results import Made, ShownIdentity
 from onceq.errors import ConfigurationError, StoreExists
+from onceq.file_access import CONFIGURATION_FILE, SOCKET_FILE
 from onceq.model.identity import Identity, guid_text
-from onceq.model.settings import CONFIGURATION_FILE, SOCKET_FILE
 from onceq.tls import authority, folder, own
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def restore(
         ConfigurationError: The target, the name or the certificates cannot be used.
         NoSpace: There is no room.
     """
-    from onceq.service.data_directory import Restore
+    from onceq.service.restoring import Restore
 
     if name and not new_identity:
         raise ConfigurationError(

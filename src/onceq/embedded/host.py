@@ -31,9 +31,9 @@ from onceq.client.link import drop_descriptor, own
 from onceq.directory.contract import Directory
 from onceq.directory.file import FileDirectory
 from onceq.errors import NotAStore, OnceqError, ServiceNotAvailable, StorageFailure, WrongProcess
+from onceq.file_access import CONFIGURATION_FILE, STORE_FILE, there
 from onceq.model.requests import CancelReceive, Receive, Request
-from onceq.model.settings import CONFIGURATION_FILE, STORE_FILE, Settings
-from onceq.permission import there
+from onceq.model.settings import Settings
 from onceq.service import admission, config
 from onceq.service.api import Inner, admit, kept_entropy
 from onceq.service.clock import Clock, SystemClock

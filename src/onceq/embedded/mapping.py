@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from onceq.errors import ConfigurationError, IllegalFormatName
+from onceq.file_access import CONFIGURATION_FILE
 from onceq.model.http import HttpNames, Mappings, Pairs, fits, host_of
 from onceq.model.identity import Identity
 from onceq.model.names import Kind, parse_format_name
-from onceq.model.settings import CONFIGURATION_FILE
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from onceq.embedded.link import Invitation, Joined, RemovedMember, ShownIdentity
+from onceq.embedded.results import Invitation, Joined, RemovedMember, ShownIdentity
 from onceq.errors import ConfigurationError, InvalidParameter
 from onceq.model.addresses import is_loopback
 from onceq.model.identity import Identity, guid_bytes, guid_text

@@ -7,28 +7,28 @@ error carries it as ``hresult``. All codes stand in ``docs/reference/errors.md``
 
 from __future__ import annotations
 
+from onceq.errors.base import CallInCall as CallInCall
+from onceq.errors.base import CommittedByHand as CommittedByHand
+from onceq.errors.base import DamagedPiece as DamagedPiece
+from onceq.errors.base import DecidedByHand as DecidedByHand
+from onceq.errors.base import FinishedBefore as FinishedBefore
 from onceq.errors.base import InDoubt as InDoubt
+from onceq.errors.base import MessagesMissing as MessagesMissing
+from onceq.errors.base import NotCarriedOut as NotCarriedOut
 from onceq.errors.base import OnceqError as OnceqError
 from onceq.errors.base import PeerError as PeerError
+from onceq.errors.base import ReadBefore as ReadBefore
 from onceq.errors.base import Refused as Refused
 from onceq.errors.base import Retryable as Retryable
+from onceq.errors.base import RolledBackByHand as RolledBackByHand
 from onceq.errors.base import StorageFailure as StorageFailure
+from onceq.errors.base import TransactionOver as TransactionOver
+from onceq.errors.base import TransactionUsage as TransactionUsage
+from onceq.errors.base import UntrustedBackup as UntrustedBackup
 from onceq.errors.base import UsageError as UsageError
-from onceq.errors.cases import CallInCall as CallInCall
-from onceq.errors.cases import CommittedByHand as CommittedByHand
-from onceq.errors.cases import DamagedPiece as DamagedPiece
-from onceq.errors.cases import DecidedByHand as DecidedByHand
-from onceq.errors.cases import FinishedBefore as FinishedBefore
-from onceq.errors.cases import MessagesMissing as MessagesMissing
-from onceq.errors.cases import NotCarriedOut as NotCarriedOut
-from onceq.errors.cases import ReadBefore as ReadBefore
-from onceq.errors.cases import RolledBackByHand as RolledBackByHand
-from onceq.errors.cases import TransactionOver as TransactionOver
-from onceq.errors.cases import TransactionUsage as TransactionUsage
-from onceq.errors.cases import UntrustedBackup as UntrustedBackup
-from onceq.errors.cases import WrongLoop as WrongLoop
-from onceq.errors.cases import WrongProcess as WrongProcess
-from onceq.errors.cases import WrongQueueKind as WrongQueueKind
+from onceq.errors.base import WrongLoop as WrongLoop
+from onceq.errors.base import WrongProcess as WrongProcess
+from onceq.errors.base import WrongQueueKind as WrongQueueKind
 
 # ---- the caller's matter -----------------------------------------------------------------
 

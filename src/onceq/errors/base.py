@@ -5,7 +5,10 @@ Below ``errors``, the table of them, which has these too: there is where applica
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
+
+# ---- base ----------------------------------------------------------------------------------------
 
 
 class OnceqError(Exception):
@@ -105,3 +108,198 @@ class InDoubt(OnceqError):
     def __init__(self, text: str = "", *, transaction: str = "") -> None:
         super().__init__(text)
         self.transaction = transaction
+
+
+# ---- cases ---------------------------------------------------------------------------------------
+#
+# Errors of special cases, which applications find in `onceq.errors`, the table of all.
+#
+# They are about branches that an operator has decided before their outcome was known (XTX-8),
+# damaged bytes, readers that write messages elsewhere and then remove them, calls from where they
+# must not come (another process, another loop, the middle of another call), transactions used
+# wrongly, and backups that are not believed.
+
+
+class DecidedByHand(OnceqError):
+    """An operator has decided a branch before its outcome was known (XTX-8)."""
+
+    __module__ = "onceq.errors"
+
+    code, exit_code, xa = "decided-by-hand", 6, 5
+    cure = "Compare with the decision (`tx show`); mend by hand what differs, then `tx forget`."
+
+
+class CommittedByHand(DecidedByHand):
+    """An operator has committed the branch (XA_HEURCOM)."""
+
+    __module__ = "onceq.errors"
+
+    code, xa = "committed-by-hand", 7
+
+
+class RolledBackByHand(DecidedByHand):
+    """An operator has rolled the branch back (XA_HEURRB)."""
+
+    __module__ = "onceq.errors"
+
+    code, xa = "rolled-back-by-hand", 6
+
+
+# ---- damaged -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedPiece:
+    """Stored bytes that are not what was written, or cannot be read.
+
+    Attributes:
+        address, size: Where they lie in the log.
+        path, offset: In which file, and where there.
+    """
+
+    address: int
+    size: int
+    path: str
+    offset: int
+
+    @property
+    def span(self) -> range:
+        """The log addresses of these bytes."""
+        return range(self.address, self.address + self.size)
+
+
+# ---- reader --------------------------------------------------------------------------------------
+
+
+class MessagesMissing(Refused):
+    """Messages that should still be in a queue are gone."""
+
+    __module__ = "onceq.errors"
+    code = "messages-missing"
+    cure = (
+        "Find out who else receives from the queue; a reader that must see every message needs it "
+        "alone."
+    )
+
+
+class ReadBefore(Refused):
+    """A Spark stream would remove what its sink does not write: its checkpoint is new or old."""
+
+    __module__ = "onceq.errors"
+    code = "read-before"
+    cure = "Use the newest checkpoint; or a new one AND a new folder, and `spark forget`."
+
+
+class FinishedBefore(Refused):
+    """Spark repeats a batch that was written and removed: a checkpoint lacks a file."""
+
+    __module__ = "onceq.errors"
+    code = "finished-before"
+    cure = (
+        "Put the newest files of the checkpoint back; or take a new checkpoint AND a new folder, "
+        "and `spark forget`."
+    )
+
+
+# ---- turn ----------------------------------------------------------------------------------------
+
+
+class WrongProcess(UsageError):
+    """A forked child uses what belongs to its parent."""
+
+    __module__ = "onceq.errors"
+
+    code = "wrong-process"
+    cure = (
+        "In the child, open it again from its queue manager; for an embedded one connect to a "
+        "daemon, or open it after the fork."
+    )
+
+
+class WrongLoop(UsageError):
+    """One event loop uses what belongs to another one; it did nothing."""
+
+    __module__ = "onceq.errors"
+
+    code = "wrong-loop"
+    cure = "Connect in each loop, inside what `asyncio.run` runs, and close there."
+
+
+class CallInCall(UsageError):
+    """A call came inside another one of the same thread; it did nothing."""
+
+    __module__ = "onceq.errors"
+
+    code = "call-in-call"
+    cure = (
+        "In a signal handler, `__del__` or a callback of a weak reference only note what is to be "
+        "done (`onceq.stopping()` does), or `close` the queue manager."
+    )
+
+
+# ---- usage ---------------------------------------------------------------------------------------
+
+
+class TransactionUsage(UsageError):
+    """This may not be done inside (or outside) a transaction."""
+
+    __module__ = "onceq.errors"
+    code, hresult = "transaction-usage", 0xC00E0050
+    cure = "Use a transaction with a transactional queue; none with another queue, nor to peek."
+
+
+class WrongQueueKind(TransactionUsage):
+    """The queue of this queue manager does not take messages that are sent so (Q-4)."""
+
+    __module__ = "onceq.errors"
+    code = "wrong-queue-kind"
+    cure = (
+        "Leave `transactional` out: a send without it fits the queue. In a transaction send only "
+        "to transactional queues."
+    )
+
+
+def not_transactional(what: str) -> WrongQueueKind:
+    """A send in a transaction to such a queue (Q-4).
+
+    Args:
+        what: The queue, or what a send named, for people.
+    """
+    return WrongQueueKind(
+        f"{what} is not transactional, and takes nothing that is sent in a transaction; send to it "
+        "outside of transactions, or make another queue with transactional=True"
+    )
+
+
+class TransactionOver(UsageError):
+    """The transaction is unknown or already over."""
+
+    __module__ = "onceq.errors"
+    code, hresult = "transaction-over", 0xC00E0051
+    cure = "Begin a new one; after a lost connection ask for the `outcome` of the old one first."
+
+
+class NotCarriedOut(UsageError):
+    """A program has given what cannot have run, so nothing of the transaction happens."""
+
+    __module__ = "onceq.errors"
+    code = "not-carried-out"
+    cure = (
+        "Await what the text names. Handlers of `onceq.aio` are `async def`; those for threads are "
+        "plain functions that finish their work."
+    )
+
+
+# ---- backup --------------------------------------------------------------------------------------
+
+
+class UntrustedBackup(Refused):
+    """No trusted certificate has signed the backup, or it was changed since."""
+
+    __module__ = "onceq.errors"
+
+    code = "untrusted-backup"
+    cure = (
+        "Name certificates that you trust (`--trust FILE`), or use another backup. `--unsigned` "
+        "trusts everybody who could write to it."
+    )

@@ -167,17 +167,3 @@ def as_written(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
-
-
-# ---- data directory ------------------------------------------------------------------------------
-
-
-STORE_FILE: Final = "STORE"
-"""Who lives there; a directory without it is none of a queue manager."""
-CONFIGURATION_FILE: Final = "onceq.toml"
-TRAIL_FOLDER: Final = "trail"
-"""Where acts of administration stand beside the store (``service/trail_files.py``)."""
-ATTEMPT_KEY_FILE: Final = "attempt.key"
-"""Marks the attempts of applications (``service/api.py``)."""
-SOCKET_FILE: Final = "onceq.sock"
-"""Where a daemon takes connections of applications."""

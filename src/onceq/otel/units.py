@@ -26,7 +26,8 @@ from onceq.client.plans.branches import BranchUnit
 from onceq.client.plans.selection import DONE, Plan
 from onceq.client.plans.sending_unit import ENDING, LOST, NOTHING, PipelinedReceive
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.properties import Bodies, MessageIds
+from onceq.client.properties import Bodies
+from onceq.client.results import MessageIds
 from onceq.client.session import Session
 from onceq.errors import InDoubt, ReceiveTimeout, TransactionLost
 from onceq.model.branches import Vote

@@ -38,6 +38,7 @@ from onceq.errors import (
     UnknownVersion,
     UnsupportedOperation,
 )
+from onceq.file_access import ATTEMPT_KEY_FILE
 from onceq.model.branches import NUMBER_BYTES, TAG_BYTES
 from onceq.model.identity import GUID_BYTES
 from onceq.model.limits import (
@@ -67,15 +68,13 @@ from onceq.model.requests import (
 from onceq.model.requests.request import said
 from onceq.model.rights import NOBODY, Actor, place_for
 from onceq.model.run import Buffer
-from onceq.model.settings import ATTEMPT_KEY_FILE
 from onceq.model.tokens import SECRET_BYTES
 from onceq.packet.arrived import Batch
 from onceq.service.clock import Clock
 from onceq.service.engine import Engine
 from onceq.service.tokens import Challenge, actor_of, unproven
-from onceq.wire.app import codec, frames
-from onceq.wire.app.codec import read
-from onceq.wire.app.frames import ANSWER, FAILED, Code
+from onceq.wire.app import frames
+from onceq.wire.app.frames import ANSWER, FAILED, Code, read
 
 # ---- requests ------------------------------------------------------------------------------------
 #
@@ -410,7 +409,7 @@ class ApiConnection:
 
     def _refuse(self, error: OnceqError) -> None:
         """Report the error, and end the connection: nothing more of it can be trusted."""
-        failure = frames.Failure(error.code, error.text[: codec.TEXT_CHARS_MAX])
+        failure = frames.Failure(error.code, error.text[: frames.TEXT_CHARS_MAX])
         self._transport.writelines(frames.frame(0, FAILED, failure))
         self._transport.close()
         self.connection_lost()
@@ -436,7 +435,7 @@ class ApiConnection:
             size = len(result.run.data) if isinstance(result, Batch) and not self._gone else 0
             self._engine.answers.built(self, request, size, self._now_us())
         if not self._gone:
-            self._transport.writelines(codec.encode(request, code, result))
+            self._transport.writelines(frames.encode(request, code, result))
             looked = code == _LOOK and self._looking
             self._looking &= not looked
             (self._work if looked else self._throttle)()

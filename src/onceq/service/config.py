@@ -24,6 +24,7 @@ from functools import partial
 from typing import Any
 
 from onceq.errors import ConfigurationError, MalformedPacket
+from onceq.file_access import CONFIGURATION_FILE, denied
 from onceq.model.addresses import HERE, name_for_others
 from onceq.model.http import ORDER_QUEUE_PATH, HttpNames, Mappings, host_of
 from onceq.model.identity import guid_bytes, guid_text
@@ -34,11 +35,10 @@ from onceq.model.limits import (
     MAPPING_FILES_MAX,
     MAPPING_LOOK_S,
 )
-from onceq.model.settings import CONFIGURATION_FILE, SETTING_NAMES, WORDS, Settings
-from onceq.permission import denied
+from onceq.model.settings import SETTING_NAMES, WORDS, Settings
 from onceq.service.logs import FORMATS, LEVELS, event
 from onceq.tls.contexts import Files, Guarded, show, told, trust
-from onceq.wire.srmp.convert import MappingFile, read_mappings
+from onceq.wire.srmp.mapping import MappingFile, read_mappings
 
 # ---- config --------------------------------------------------------------------------------------
 

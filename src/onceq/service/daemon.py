@@ -23,9 +23,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from onceq.errors import OnceqError, StorageFailure
+from onceq.file_access import SOCKET_FILE
 from onceq.model.identity import read_number
 from onceq.model.requests import Request
-from onceq.model.settings import SOCKET_FILE
 from onceq.service import admission, config
 from onceq.service.api import Inner, complete, kept_entropy
 from onceq.service.clock import Clock, SystemClock

@@ -21,8 +21,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from onceq.errors import AccessDenied, ConfigurationError
+from onceq.file_access import SOCKET_FILE
 from onceq.model.limits import ACCEPT_PAUSE_S, ACCEPTS_AT_ONCE
-from onceq.model.settings import SOCKET_FILE
 from onceq.service.data_directory import check_socket
 from onceq.service.logs import event
 

@@ -13,9 +13,8 @@ import sys
 from dataclasses import replace
 
 from onceq.errors import ConfigurationError, OnceqError
+from onceq.file_access import SOCKET_FILE, STORE_FILE, check_own, there
 from onceq.hidden import show_hidden
-from onceq.model.settings import SOCKET_FILE, STORE_FILE
-from onceq.permission import check_own, there
 from onceq.service import config, logs
 from onceq.service.config import Configuration
 from onceq.service.daemon import Daemon, collect_seldom, keep_large_blocks, run

@@ -24,6 +24,7 @@ from onceq.core.decision import TellAct
 from onceq.core.inputs import TellTrail
 from onceq.core.state.audit_trail import Act, Trail
 from onceq.errors import OnceqError
+from onceq.file_access import TRAIL_FOLDER
 from onceq.model.audit_trail import (
     DAMAGED,
     FORK,
@@ -37,7 +38,7 @@ from onceq.model.audit_trail import (
 from onceq.model.identity import read_number
 from onceq.model.limits import TRAIL_MAX
 from onceq.model.marks import SECOND_US, Now
-from onceq.model.settings import SYSLOG_AUTO, TRAIL_FOLDER, Settings
+from onceq.model.settings import SYSLOG_AUTO, Settings
 from onceq.model.views.managers import ActView
 from onceq.service.clock import NEVER, Due
 from onceq.service.committer import Committer

@@ -29,7 +29,7 @@ from dataclasses import replace as with_other
 from typing import Final
 
 from onceq.errors import ConfigurationError, DamagedRecord, NoSpace, StorageFailure, StoreExists
-from onceq.model.settings import ATTEMPT_KEY_FILE, CONFIGURATION_FILE, STORE_FILE
+from onceq.file_access import ATTEMPT_KEY_FILE, CONFIGURATION_FILE, STORE_FILE
 from onceq.model.views.managers import Cut
 from onceq.store import checkpoints, identification, promises, recovery, scan
 from onceq.store.files import Files

@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol, TypeVar
 
 from onceq.errors import DamagedRecord, NoSpace, StorageFailure, StoreLocked, SyncFailed
+from onceq.file_access import there
 from onceq.model.limits import SPARE_DESCRIPTORS
 from onceq.model.run import Buffer
-from onceq.permission import there
 
 # ---- spares --------------------------------------------------------------------------------------
 

@@ -25,8 +25,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from onceq.errors import DamagedRecord, NewerFormat, NotABackup, NotAStore
+from onceq.file_access import CONFIGURATION_FILE, STORE_FILE
 from onceq.model.run import Buffer
-from onceq.model.settings import CONFIGURATION_FILE, STORE_FILE
 from onceq.store.files import Files
 
 # ---- identification ------------------------------------------------------------------------------

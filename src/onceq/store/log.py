@@ -35,10 +35,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from onceq.errors import DamagedRecord, NoSpace, StorageFailure, StoreExists
+from onceq.file_access import STORE_FILE
 from onceq.model.limits import RECORD_BYTES_MAX
 from onceq.model.log import FRAME_HEADER
 from onceq.model.run import Buffer
-from onceq.model.settings import STORE_FILE
 from onceq.store import checkpoints, identification, promises, recovery, scan
 from onceq.store.checkpoints import PendingCheckpoint
 from onceq.store.contract import Recovered, Replayed, SegmentUse

@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from onceq.errors import DamagedPiece, DamagedRecord
+from onceq.file_access import STORE_FILE
 from onceq.model.log import FRAME_HEADER
-from onceq.model.settings import STORE_FILE
 from onceq.store import checkpoints, identification, promises, scan
 from onceq.store.contract import Recovered, Replayed
 from onceq.store.files import Files

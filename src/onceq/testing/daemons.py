@@ -13,8 +13,8 @@ from typing import Final, Self
 
 from onceq.client.opening import connect
 from onceq.client.threads.manager import QueueManager
+from onceq.file_access import CONFIGURATION_FILE
 from onceq.model.limits import LOG_SEGMENT_BYTES_MIN
-from onceq.model.settings import CONFIGURATION_FILE
 
 STOP_S: Final = 60.0
 """Longest wait for its end; only a defect makes a test wait so long."""

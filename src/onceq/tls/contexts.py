@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from onceq.errors import ConfigurationError
+from onceq.file_access import denied
 from onceq.model.limits import HANDSHAKE_BYTES_MAX
-from onceq.permission import denied
 
 if TYPE_CHECKING:
     import asyncio

@@ -21,8 +21,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from onceq.errors import ConfigurationError
-from onceq.model.settings import CONFIGURATION_FILE
-from onceq.permission import denied, there
+from onceq.file_access import CONFIGURATION_FILE, denied, there
 from onceq.tls.contexts import Files
 
 # ---- folder --------------------------------------------------------------------------------------

@@ -32,9 +32,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from onceq.errors import AccessDenied, ConfigurationError, InvalidParameter, OnceqError
+from onceq.file_access import denied
 from onceq.model.identity import GUID_BYTES, NO_GUID, guid_bytes, guid_text
 from onceq.model.limits import HANDSHAKE_BYTES_MAX, INVITE_S_MAX, INVITES_MAX
-from onceq.permission import denied
 from onceq.tls import authority, folder
 from onceq.tls.members import (
     HERE,

@@ -12,9 +12,9 @@ from onceq.core.management import copies
 from onceq.core.peers import lives
 from onceq.core.state.setups import StorePutBack
 from onceq.core.state.state import State
-from onceq.model.settings import STORE_FILE
+from onceq.file_access import STORE_FILE
 from onceq.model.views.managers import Cut
-from onceq.service import data_directory as putting_back
+from onceq.service import restoring as putting_back
 from onceq.service.committer import Holding
 from onceq.store import backup, identification, log
 from onceq.store.files import RealFiles
@@ -27,7 +27,7 @@ POWER = "tests/crash/test_backup.py::"
 HOLDING = "tests/unit/service/test_committer_holding.py::"
 BACK = "tests/conformance/test_put_back.py::"
 CORE = "tests/unit/core/management/test_copies_restore.py::"
-WRITERS = "tests/unit/service/test_data_directory_restoring.py::"
+WRITERS = "tests/unit/service/test_restoring.py::"
 SIGNING = "tests/unit/tls/test_signing.py::"
 
 

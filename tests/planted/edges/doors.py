@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceq import permission
+from onceq import file_access
 from onceq.core import rights as required_rights
 from onceq.core.management import trail
 from onceq.core.peers import trust
@@ -184,7 +184,7 @@ PLANTED = (
     ),
     Planted(
         "run-where-others-write",
-        edited(permission, "if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):", "if False:"),
+        edited(file_access, "if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):", "if False:"),
         "tests/unit/service/test_data_directory.py::test_no_queue_manager_is_where_others_may_write",
     ),
     Planted(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceq.cli.qm import since
+from onceq.cli.status import since
 
 ENDS_S = 1_800_000_000
 

@@ -14,8 +14,7 @@ from onceq.client.address import Address
 from onceq.model import requests
 from onceq.model.run import Run
 from onceq.wire.app import frames
-from onceq.wire.app.codec import read
-from onceq.wire.app.frames import ANSWER, FAILED, Code
+from onceq.wire.app.frames import ANSWER, FAILED, Code, read
 
 T = TypeVar("T")
 WAIT_S = 20.0

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from onceq import exposition
-from onceq.cli import lists, outgoing, qm, queues, top
+from onceq.cli import lists, outgoing, queues, status, top
 from onceq.console import reading
 from onceq.console.guard import FormValues
 from onceq.console.table import environment
@@ -300,7 +300,7 @@ def told(seen: Seen, face: str, capsys: pytest.CaptureFixture[str]) -> str:
         top._Screen(False, False, False).show(before, before)
     else:
         commands: dict[str, Callable[[], object]] = {
-            "qm status": qm.status,
+            "qm status": status.status,
             "outgoing list": lists.list_outgoing,
             "queue list": lists.list_queues,
             "outgoing show": lambda: outgoing.show(D),
@@ -322,7 +322,7 @@ def test_it_is_told_or_it_is_said_why_not(
     def asking(*_: object, **__: object) -> Iterator[Seen]:
         yield seen
 
-    for module in (qm, outgoing, queues, lists):
+    for module in (status, outgoing, queues, lists):
         monkeypatch.setattr(module, "asking", asking)
     words = expected.get(face)
     if words is None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from onceq.client import retry
-from onceq.client.enlisting import get_ambient
+from onceq.client.binding import get_ambient
 from onceq.client.link import Greeting, Link, Request
 from onceq.client.retry import Tries
 from onceq.client.tasks.manager import AsyncQueueManager

@@ -10,7 +10,7 @@ import pytest
 import onceq
 from onceq import aio
 from onceq.errors import NotAStore
-from onceq.model.settings import CONFIGURATION_FILE
+from onceq.file_access import CONFIGURATION_FILE
 
 
 def test_a_mistyped_name_makes_nothing(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from onceq.model.marks import Now
 from onceq.model.run import Buffer
 from onceq.model.settings import Settings
 from onceq.service.engine import Engine
-from onceq.store.contract import MemoryStore, SegmentUse
+from onceq.store.contract import SegmentUse
+from onceq.store.memory import MemoryStore
 
 OWN = b"O" * 16
 SECOND = 1_000_000

@@ -19,8 +19,7 @@ from onceq.service.committer import Takes
 from onceq.service.engine import Engine
 from onceq.service.tokens import TokenDoor
 from onceq.wire.app import frames
-from onceq.wire.app.codec import written
-from onceq.wire.app.frames import FAILED, Code
+from onceq.wire.app.frames import FAILED, Code, written
 
 
 class FakeEngine:

@@ -24,9 +24,8 @@ from onceq.packet.arrived import Batch
 from onceq.service import api
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
-from onceq.wire.app import codec, frames
-from onceq.wire.app.codec import written
-from onceq.wire.app.frames import ANSWER, FAILED, Code
+from onceq.wire.app import frames
+from onceq.wire.app.frames import ANSWER, FAILED, Code, written
 from tests.proofs import asks, hello
 from tests.unit.service.talk import FakeEngine, FakeTransport, Talk
 
@@ -390,7 +389,7 @@ def test_what_was_not_taken_on_dies_with_its_connection() -> None:
 
 
 def test_an_answer_larger_than_a_frame_becomes_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "CLIENT_FRAME_BYTES_MAX", 100)
+    monkeypatch.setattr(frames, "CLIENT_FRAME_BYTES_MAX", 100)
     talk = Talk()
     talk.ask(2, requests.Look("queues"))
     talk.engine.answer(2, ["x" * 200])
@@ -403,7 +402,7 @@ def test_long_texts_of_errors_are_cut() -> None:
     talk = Talk()
     talk.ask(2, requests.Look("queues"))
     talk.engine.answer(2, QueueNotFound("x" * 1_000_000))
-    assert len(talk.transport.sent[0][2][1]) == codec.TEXT_CHARS_MAX
+    assert len(talk.transport.sent[0][2][1]) == frames.TEXT_CHARS_MAX
 
 
 def test_stopping_ends_the_receives_that_wait() -> None:

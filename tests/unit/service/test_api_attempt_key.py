@@ -10,7 +10,7 @@ import pytest
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.step.units import KEY_BYTES
 from onceq.errors import StorageFailure
-from onceq.model.settings import ATTEMPT_KEY_FILE
+from onceq.file_access import ATTEMPT_KEY_FILE
 from onceq.service.api import kept_entropy
 
 

@@ -14,8 +14,8 @@ from onceq.model.requests import Look
 from onceq.model.views.view import MetricsView
 from onceq.service import committer, engine
 from onceq.service.committer import BOUNDS_NS, NS, Histogram, Measuring
-from onceq.store.contract import MemoryStore
 from onceq.store.log import LogStore
+from onceq.store.memory import MemoryStore
 from onceq.testing.links import faithful
 from onceq.version import __version__
 from tests.conformance.world import World

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from onceq.errors import ConfigurationError
+from onceq.file_access import CONFIGURATION_FILE
 from onceq.model.identity import guid_text
-from onceq.model.settings import CONFIGURATION_FILE, Settings
+from onceq.model.settings import Settings
 from onceq.service.config import Configuration, load, parse, plain_peers, split_address
 
 WHOLE = """\

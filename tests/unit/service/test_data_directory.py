@@ -13,10 +13,10 @@ import pytest
 import onceq
 from onceq.embedded import data_directory
 from onceq.errors import AccessDenied, ConfigurationError, NotAStore, StoreExists, StoreLocked
+from onceq.file_access import CONFIGURATION_FILE, check_own
 from onceq.model.identity import Identity
 from onceq.model.limits import LOG_SEGMENT_BYTES_MIN
-from onceq.model.settings import CONFIGURATION_FILE, Settings
-from onceq.permission import check_own
+from onceq.model.settings import Settings
 from onceq.service.config import Configuration
 from onceq.service.data_directory import check_name, default_name, init, manager_of, open_store
 from onceq.service.main import serve

@@ -13,7 +13,7 @@ from onceq.model.log import FRAME_HEADER
 from onceq.model.requests import Abort, Look
 from onceq.model.run import Extent
 from onceq.packet.decode import decode
-from onceq.store.contract import MemoryStore
+from onceq.store.memory import MemoryStore
 from tests.unit.service.fakes import OWN, House
 from tests.unit.wire.mqqb.pair import users
 

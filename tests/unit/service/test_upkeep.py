@@ -28,8 +28,9 @@ from onceq.packet.arrived import Batch
 from onceq.service import upkeep
 from onceq.service.engine import Engine
 from onceq.service.upkeep import GIVEN_BACK_AT_ONCE, Emptying
-from onceq.store.contract import MemoryStore, SegmentUse
+from onceq.store.contract import SegmentUse
 from onceq.store.log import LogStore
+from onceq.store.memory import MemoryStore
 from onceq.store.pool import READY_MIN
 from onceq.testing.disk import SimFiles
 from tests.unit.service.fakes import SMALL, Calls, Clock, Diary, House, write

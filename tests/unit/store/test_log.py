@@ -10,8 +10,9 @@ import pytest
 from onceq.errors import DamagedRecord, StorageFailure, StoreExists, StoreLocked
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.store import identification
-from onceq.store.contract import MemoryStore, Store
+from onceq.store.contract import Store
 from onceq.store.log import LogStore
+from onceq.store.memory import MemoryStore
 from onceq.store.recovery import check
 from onceq.store.scan import SEGMENT_HEADER
 from onceq.testing.disk import Plan, SimFiles

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from onceq.model.settings import CONFIGURATION_FILE
+from onceq.file_access import CONFIGURATION_FILE
 from onceq.testing.daemons import Daemon
 
 pytestmark = pytest.mark.slow

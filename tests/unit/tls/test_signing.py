@@ -22,9 +22,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from onceq.errors import AccessDenied, ConfigurationError
+from onceq.file_access import CONFIGURATION_FILE
 from onceq.model.identity import guid_text
 from onceq.model.marks import DAY_S
-from onceq.model.settings import CONFIGURATION_FILE
 from onceq.tls import authority, folder
 from onceq.tls.contexts import Files
 from onceq.tls.identity import urn_of

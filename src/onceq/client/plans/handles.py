@@ -15,7 +15,7 @@ from onceq.errors import (
     OnceqError,
     ServiceNotAvailable,
 )
-from onceq.errors.cases import not_transactional
+from onceq.errors.base import not_transactional
 from onceq.model import requests
 from onceq.model.identity import MessageId
 from onceq.model.message import Message

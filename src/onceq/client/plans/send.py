@@ -24,7 +24,6 @@ from onceq.client.properties import (
     BatchProperties,
     Bodies,
     Body,
-    MessageIds,
     Nothing,
     SendProperties,
     json_bodies,
@@ -33,6 +32,7 @@ from onceq.client.properties import (
     parts,
     run_of,
 )
+from onceq.client.results import MessageIds
 from onceq.client.session import Session
 from onceq.client.why import why
 from onceq.errors import (

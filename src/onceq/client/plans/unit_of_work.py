@@ -40,7 +40,7 @@ from onceq.client.plans.sending_unit import (
     named,
     offered,
 )
-from onceq.client.properties import MessageIds
+from onceq.client.results import MessageIds
 from onceq.client.session import Session
 from onceq.errors import (
     InDoubt,

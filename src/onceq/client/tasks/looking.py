@@ -3,7 +3,7 @@ this."""
 
 from __future__ import annotations
 
-from onceq.client.enlisting import tasks
+from onceq.client.binding import tasks
 from onceq.client.plans import operate
 from onceq.client.plans import queues as admin
 from onceq.client.tasks.connected import AsyncConnected

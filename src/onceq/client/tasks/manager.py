@@ -17,7 +17,7 @@ from typing import Self, TypeVar, Unpack
 
 from onceq.client import backups, retry
 from onceq.client.async_link import in_thread
-from onceq.client.enlisting import current_transaction, tasks
+from onceq.client.binding import current_transaction, tasks
 from onceq.client.link import ForTasks
 from onceq.client.plans import branches as verbs
 from onceq.client.plans import handles, operate, unit_of_work
@@ -28,7 +28,8 @@ from onceq.client.plans.handles import Handle
 from onceq.client.plans.receive import Place
 from onceq.client.plans.selection import Plan
 from onceq.client.plans.send import Trail, given, send
-from onceq.client.properties import NOTHING, BackupReport, Body, Nothing, Progress, SendProperties
+from onceq.client.properties import NOTHING, Body, Nothing, SendProperties
+from onceq.client.results import BackupReport, Progress
 from onceq.client.tasks.consuming import AsyncConsuming
 from onceq.client.tasks.looking import AsyncLooking
 from onceq.client.tasks.running import Pinned, Runner, opening

@@ -26,23 +26,16 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 from onceq.client import enlisting
-from onceq.client.enlisting import (
-    Ambient,
-    Partners,
-    TasksFace,
-    counted,
-    get_ambient,
-    set_ambient,
-    tasks,
-)
+from onceq.client.binding import Ambient, TasksFace, counted, get_ambient, set_ambient, tasks
+from onceq.client.enlisting import Partners
 from onceq.client.link import ForTasks
-from onceq.client.plans import branches, transaction
+from onceq.client.plans import batch_commit, branches, transaction
 from onceq.client.plans import send as tracking
 from onceq.client.plans.branches import BranchUnit
 from onceq.client.plans.selection import DONE, Plan
 from onceq.client.plans.send import Trail
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.properties import MessageIds
+from onceq.client.results import MessageIds
 from onceq.client.tasks.running import Home, Pinned, Runner, opening
 from onceq.model.branches import Vote, Xid
 from onceq.model.identity import MessageId
@@ -282,8 +275,8 @@ class AsyncGroups:
         """Carry a plan out (for the classes of this package)."""
         return await self._manager._run(plan)
 
-    attempt = tasks(branches.attempt)
-    commit = tasks(branches.commit_group)
-    rollback = tasks(branches.rollback_group)
-    list = tasks(branches.applications)
-    forget = tasks(branches.forget_group)
+    attempt = tasks(batch_commit.attempt)
+    commit = tasks(batch_commit.commit_group)
+    rollback = tasks(batch_commit.rollback_group)
+    list = tasks(batch_commit.applications)
+    forget = tasks(batch_commit.forget_group)

@@ -4,7 +4,7 @@ this."""
 
 from __future__ import annotations
 
-from onceq.client.enlisting import threads
+from onceq.client.binding import threads
 from onceq.client.plans import operate
 from onceq.client.plans import queues as admin
 from onceq.client.threads.connected import Connected

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Self, TypeVar, Unpack
 
 from onceq.client import backups, retry
-from onceq.client.enlisting import current_transaction, threads
+from onceq.client.binding import current_transaction, threads
 from onceq.client.link import StaysHere, after_call
 from onceq.client.plans import branches as verbs
 from onceq.client.plans import handles, operate, unit_of_work
@@ -27,7 +27,8 @@ from onceq.client.plans.handles import Handle
 from onceq.client.plans.receive import Place
 from onceq.client.plans.selection import Plan
 from onceq.client.plans.send import Trail, given, send
-from onceq.client.properties import NOTHING, BackupReport, Body, Nothing, Progress, SendProperties
+from onceq.client.properties import NOTHING, Body, Nothing, SendProperties
+from onceq.client.results import BackupReport, Progress
 from onceq.client.stopping import pause
 from onceq.client.threads.consuming import Consuming
 from onceq.client.threads.looking import Looking

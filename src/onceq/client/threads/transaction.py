@@ -27,22 +27,16 @@ from types import TracebackType
 from typing import Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 from onceq.client import enlisting
-from onceq.client.enlisting import (
-    Ambient,
-    Partners,
-    ThreadsFace,
-    get_ambient,
-    set_ambient,
-    threads,
-)
+from onceq.client.binding import Ambient, ThreadsFace, get_ambient, set_ambient, threads
+from onceq.client.enlisting import Partners
 from onceq.client.link import StaysHere, after_call
-from onceq.client.plans import branches, transaction
+from onceq.client.plans import batch_commit, branches, transaction
 from onceq.client.plans import send as tracking
 from onceq.client.plans.branches import BranchUnit
 from onceq.client.plans.selection import DONE, Plan
 from onceq.client.plans.send import Trail
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.properties import MessageIds
+from onceq.client.results import MessageIds
 from onceq.client.threads.running import Home, Pinned, Runner, opening
 from onceq.model.branches import Vote, Xid
 from onceq.model.identity import MessageId
@@ -281,8 +275,8 @@ class Groups:
         """Carry a plan out (for the classes of this package)."""
         return self._manager._run(plan)
 
-    attempt = threads(branches.attempt)
-    commit = threads(branches.commit_group)
-    rollback = threads(branches.rollback_group)
-    list = threads(branches.applications)
-    forget = threads(branches.forget_group)
+    attempt = threads(batch_commit.attempt)
+    commit = threads(batch_commit.commit_group)
+    rollback = threads(batch_commit.rollback_group)
+    list = threads(batch_commit.applications)
+    forget = threads(batch_commit.forget_group)

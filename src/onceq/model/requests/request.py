@@ -32,7 +32,7 @@ class Needs(Enum):
 
 class Request(MutableRecord, kw_only=True):
     """One thing that an application asks, answered once. A class says all of its request: what
-    crosses a connection (``wire/app/codec.py``), the check, the rights that it needs, and the type
+    crosses a connection (``wire/app/frames.py``), the check, the rights that it needs, and the type
     of the answer.
 
     Attributes:

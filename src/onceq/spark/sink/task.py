@@ -65,7 +65,7 @@ from onceq.spark.sink.rows import BODY_BYTES_MAX, Piece, Pieces, rows_sum
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from onceq.client.plans.branches import Attempt
+    from onceq.client.plans.batch_commit import Attempt
 
 
 LABEL_SHOWN: Final = 40

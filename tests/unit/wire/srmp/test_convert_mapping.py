@@ -6,7 +6,7 @@ import pytest
 
 from onceq.errors import MalformedPacket
 from onceq.model.http import Arrival, HttpNames, Mappings
-from onceq.wire.srmp.convert import INBOUND, OUTBOUND, RECEIPTS, read_mappings
+from onceq.wire.srmp.mapping import INBOUND, OUTBOUND, RECEIPTS, read_mappings
 
 IN = "http://inner/msmq/private$/q"
 OUT = "https://outer.example/msmq/orders"

@@ -13,7 +13,7 @@ import pytest
 
 import onceq
 from onceq import aio
-from onceq.client.enlisting import tasks, threads
+from onceq.client.binding import tasks, threads
 from onceq.client.plans.selection import Plan, ask
 from onceq.client.session import Session
 from onceq.model import requests

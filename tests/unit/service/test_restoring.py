@@ -29,10 +29,11 @@ from onceq.errors import (
     OnceqError,
     UntrustedBackup,
 )
+from onceq.file_access import CONFIGURATION_FILE
 from onceq.model.identity import guid_bytes
 from onceq.model.limits import LOG_SEGMENT_BYTES_MIN
 from onceq.model.marks import DAY_S
-from onceq.model.settings import CONFIGURATION_FILE, Settings
+from onceq.model.settings import Settings
 from onceq.service import data_directory as service_directory
 from onceq.store import identification
 from onceq.store.identification import MANIFEST, SIGNATURE

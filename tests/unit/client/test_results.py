@@ -6,7 +6,7 @@ from array import array
 
 import pytest
 
-from onceq.client.properties import MessageIds
+from onceq.client.results import MessageIds
 from onceq.model.identity import NO_GUID, MessageId
 from onceq.model.message import Properties
 from onceq.model.run import Run

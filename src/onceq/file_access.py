@@ -1,12 +1,23 @@
-"""What to say when the system does not let this process use something."""
+"""Files of a data directory that others look for, and what to say when the system refuses one."""
 
 from __future__ import annotations
 
 import os
 import pwd
 import stat
+from typing import Final
 
 from onceq.errors import AccessDenied
+
+STORE_FILE: Final = "STORE"
+"""Who lives there; a directory without it is none of a queue manager."""
+CONFIGURATION_FILE: Final = "onceq.toml"
+TRAIL_FOLDER: Final = "trail"
+"""Where acts of administration stand beside the store (``service/trail_files.py``)."""
+ATTEMPT_KEY_FILE: Final = "attempt.key"
+"""Marks the attempts of applications (``service/api.py``)."""
+SOCKET_FILE: Final = "onceq.sock"
+"""Where a daemon takes connections of applications."""
 
 
 def denied(path: str, *, instead: str = "") -> AccessDenied:

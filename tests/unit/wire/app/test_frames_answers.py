@@ -27,7 +27,7 @@ from onceq.model.views.queues import (
 )
 from onceq.model.views.view import Page
 from onceq.packet.arrived import Batch
-from onceq.wire.app import codec, frames
+from onceq.wire.app import frames
 
 XID = Xid(1, b"g", b"b")
 PURGE = requests.PurgeQueue("q")
@@ -36,9 +36,9 @@ OPEN = requests.OpenQueue("q", requests.Access.RECEIVE)
 
 def crossed(request: requests.Request, result: object) -> object:
     """An answer after its way to a client."""
-    pieces = codec.encode(3, request.code, result)
+    pieces = frames.encode(3, request.code, result)
     ((_, said, raw, data),) = frames.Parser().feed(b"".join(pieces))
-    return codec.decode(request.answer_type(), said, raw, data)
+    return frames.decode(request.answer_type(), said, raw, data)
 
 
 def look(what: str) -> requests.Look:
@@ -144,7 +144,7 @@ LATER = {"a field of": "a later version"}
 
 
 def head_of(request: requests.Request, result: object) -> tuple[int, list[object], memoryview]:
-    pieces = codec.encode(3, request.code, result)
+    pieces = frames.encode(3, request.code, result)
     ((_, said, raw, data),) = frames.Parser().feed(b"".join(pieces))
     return said, msgspec.msgpack.decode(raw), data
 
@@ -166,8 +166,8 @@ def test_what_a_later_version_adds_to_an_answer_is_passed_over(
     said, fields, data = head_of(asked, result)
     longer = msgspec.msgpack.encode([*fields, LATER, 3])
     kind = asked.answer_type()
-    exact = codec.decode(kind, said, msgspec.msgpack.encode(fields), data)
-    found = codec.decode(kind, said, longer, data)
+    exact = frames.decode(kind, said, msgspec.msgpack.encode(fields), data)
+    found = frames.decode(kind, said, longer, data)
     assert type(found) is type(exact) is type(result)
     assert vars_of(found) == vars_of(exact)
 
@@ -182,7 +182,7 @@ def test_a_list_that_is_too_short_or_no_list_is_malformed() -> None:
     said, fields, data = head_of(OPEN, Opened(4, True, None))
     for wrong in (fields[:1], {"handle": 4}, [LATER, *fields]):
         with pytest.raises(MalformedPacket):
-            codec.decode(Opened, said, msgspec.msgpack.encode(wrong), data)
+            frames.decode(Opened, said, msgspec.msgpack.encode(wrong), data)
 
 
 def test_every_look_is_in_the_table() -> None:

@@ -17,8 +17,7 @@ from onceq.model.requests import KINDS, Access, Grip, PickBy, Request, Seek, Sen
 from onceq.model.run import Run
 from onceq.packet.own import own_headers
 from onceq.wire.app import frames
-from onceq.wire.app.codec import read, row_of, written
-from onceq.wire.app.frames import Code, Parser
+from onceq.wire.app.frames import Code, Parser, read, row_of, written
 
 FRAMES = dict(
     line.split() for line in Path(__file__).with_name("request_frames.txt").read_text().splitlines()
