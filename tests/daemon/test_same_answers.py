@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import onceq
-from onceq.client.plans.selection import look as looking
+from onceq.client.plans.plan import look as looking
 from onceq.model.views.looks import LOOKS, Look
 from tests.daemon.process import Process
 

@@ -62,7 +62,7 @@ def proposed(name: str) -> str:
 
 def meant(qm: QueueManager, destination: str) -> str:
     """A destination; the name of a distribution list alone is its format name."""
-    from onceq.client.plans.selection import look
+    from onceq.client.plans.plan import look
     from onceq.model.views import looks
 
     if set(destination) & set("=\\/"):

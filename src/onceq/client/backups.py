@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from onceq.client.address import is_data_directory
-from onceq.client.plans.selection import Plan, ask, do
+from onceq.client.plans.plan import Plan, ask, do
 from onceq.client.results import BackupReport, Progress
 from onceq.client.session import Session
 from onceq.errors import UnsupportedOperation

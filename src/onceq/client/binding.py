@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
-from onceq.client.plans.selection import Plan
+from onceq.client.plans.plan import Plan
 from onceq.partners.procedures import describe
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from onceq.client.plans.branches import ByRow, Deciding, rows
-from onceq.client.plans.selection import Plan
+from onceq.client.plans.plan import Plan
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.results import MessageIds
 from onceq.errors import CallInCall, EnlistRefused, InDoubt, OnceqError, RolledBack

@@ -1,5 +1,5 @@
-"""What the console reads of a queue manager: one function for each screen, used by its page and by
-its JSON alike. Nothing here changes anything.
+"""What the console reads of a queue manager, and how it steers one: a function for each screen and
+for each button, used by its page and by its JSON alike. Only the part *steering* changes anything.
 
 Answers are maps of views and plain values; places of messages are texts, because they are larger
 than the numbers of JavaScript are exact. Where messages are listed, only their headers are asked

@@ -16,7 +16,7 @@ from opentelemetry.trace import Span, SpanKind, TracerProvider
 
 from onceq.client.handlers import awaiting, check_handler
 from onceq.client.plans.branches import started
-from onceq.client.plans.selection import Plan
+from onceq.client.plans.plan import Plan
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.properties import NOTHING
 from onceq.client.session import Session
@@ -34,13 +34,14 @@ from onceq.otel import spans
 from onceq.otel.spans import (
     Messages,
     Parent,
+    TracedBranch,
+    TracedUnit,
     Tracing,
     current,
     links_to,
     now_ns,
     with_trace,
 )
-from onceq.otel.units import TracedBranch, TracedUnit
 from onceq.packet.arrived import Batch
 
 Method = Callable[..., Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onceq.client import properties
 from onceq.model import letters, marks
-from onceq.otel import faces, spans, units
+from onceq.otel import faces, spans
 from onceq.packet import decode, headers
 from onceq.wire.mqqb import session
 from onceq.wire.srmp import convert
@@ -57,18 +57,18 @@ PLANTED = (
     ),
     Planted(
         "the-span-of-a-send-that-was-aborted-says-that-it-was-committed",
-        edited(units, '"in doubt") else spans.ABORTED', '"in doubt") else spans.COMMITTED'),
-        "tests/unit/otel/test_units.py::test_an_abort_is_said_by_the_spans_of_its_sends",
+        edited(spans, '"in doubt") else ABORTED', '"in doubt") else COMMITTED'),
+        "tests/unit/otel/test_spans_units.py::test_an_abort_is_said_by_the_spans_of_its_sends",
     ),
     Planted(
         "a-branch-that-commits-itself-is-over-when-its-work-ends",
-        edited(units, "self._deciding = True", "self._deciding = False"),
-        "tests/unit/otel/test_units.py::test_a_branch_that_commits_itself_ends_once",
+        edited(spans, "self._deciding = True", "self._deciding = False"),
+        "tests/unit/otel/test_spans_units.py::test_a_branch_that_commits_itself_ends_once",
     ),
     Planted(
         "a-branch-that-is-prepared-counts-as-aborted",
-        edited(units, "(Vote.PREPARED.value, Vote.READ_ONLY.value)", "()"),
-        "tests/unit/otel/test_units.py::"
+        edited(spans, "(Vote.PREPARED.value, Vote.READ_ONLY.value)", "()"),
+        "tests/unit/otel/test_spans_units.py::"
         "test_a_branch_that_is_prepared_says_so_and_its_decision_has_its_own_span",
     ),
     Planted(
@@ -79,13 +79,13 @@ PLANTED = (
     Planted(
         "a-decision-that-was-refused-says-that-it-was-carried-out",
         edited(spans, "            outcome = _became(error)\n", ""),
-        "tests/unit/otel/test_units.py::"
+        "tests/unit/otel/test_spans_units.py::"
         "test_a_decision_that_is_refused_says_what_became_of_the_branch",
     ),
     Planted(
         "spans-of-a-large-transaction-have-no-bound",
-        edited(units, "if len(self._sends) >= SPANS_MAX:", "if False:"),
-        "tests/unit/otel/test_units.py::test_open_spans_are_bounded",
+        edited(spans, "if len(self._sends) >= SPANS_MAX:", "if False:"),
+        "tests/unit/otel/test_spans_units.py::test_open_spans_are_bounded",
     ),
     Planted(
         "links-of-a-batch-have-no-bound",

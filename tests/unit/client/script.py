@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from onceq.client.link import Request
-from onceq.client.plans.selection import Plan
+from onceq.client.plans.plan import Plan
 from onceq.model import requests
 from onceq.model.results import Opened, Sent
 

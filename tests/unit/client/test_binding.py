@@ -14,7 +14,7 @@ import pytest
 import onceq
 from onceq import aio
 from onceq.client.binding import tasks, threads
-from onceq.client.plans.selection import Plan, ask
+from onceq.client.plans.plan import Plan, ask
 from onceq.client.session import Session
 from onceq.model import requests
 from tests.unit.client.script import Script

@@ -12,7 +12,7 @@ import contextlib
 from typing import TypeVar
 
 from onceq.client.link import Request
-from onceq.client.plans.selection import Plan, ask, do, look, tell
+from onceq.client.plans.plan import Plan, ask, do, look, tell
 from onceq.client.plans.sending_unit import ENDING, NOTHING, PipelinedReceive, offered
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.results import MessageIds

@@ -6,7 +6,8 @@ import contextlib
 from typing import Final
 
 from onceq.client.link import of_parent
-from onceq.client.plans.selection import Plan, ask, chosen, do, some, tell, which
+from onceq.client.plans.plan import Plan, ask, do, tell
+from onceq.client.plans.selection import chosen, some, which
 from onceq.client.session import Session
 from onceq.errors import (
     HandleLost,

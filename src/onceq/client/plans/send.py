@@ -17,7 +17,8 @@ from typing import Any, Final, Unpack
 
 from onceq.client.link import Request
 from onceq.client.plans.handles import know_destination
-from onceq.client.plans.selection import Plan, ask, do, look, look_at_all, wait_ms, within
+from onceq.client.plans.plan import Plan, ask, do, look, look_at_all, within
+from onceq.client.plans.selection import wait_ms
 from onceq.client.plans.unit_of_work import Unit, not_committed
 from onceq.client.properties import (
     NOTHING,

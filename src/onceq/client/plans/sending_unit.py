@@ -23,7 +23,8 @@ from typing import Any, Final, Protocol, TypeVar
 
 from onceq.client.link import Request, of_parent
 from onceq.client.plans.handles import know_for_transaction
-from onceq.client.plans.selection import DONE, Plan, do, some, tell
+from onceq.client.plans.plan import DONE, Plan, do, tell
+from onceq.client.plans.selection import some
 from onceq.client.properties import BARE_BYTES, Bodies, parted, parts, run_of, weight
 from onceq.client.results import MessageIds
 from onceq.client.session import Session

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 
 from onceq.client.plans import send as tracking
-from onceq.client.plans.selection import FIRST, Plan, Which, which
+from onceq.client.plans.plan import Plan
+from onceq.client.plans.selection import FIRST, Which, which
 from onceq.client.plans.send import Trail
 from onceq.client.plans.unit_of_work import SenderTransaction, Unit
 from onceq.client.properties import (

@@ -19,18 +19,8 @@ from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from onceq.client.link import Request
-from onceq.client.plans.selection import (
-    FIRST,
-    Plan,
-    Which,
-    ask,
-    chosen,
-    do,
-    moved,
-    some,
-    wait_ms,
-    within,
-)
+from onceq.client.plans.plan import Plan, ask, do, within
+from onceq.client.plans.selection import FIRST, Which, chosen, moved, some, wait_ms
 from onceq.client.plans.sending_unit import (
     ENDING,
     NOTHING,

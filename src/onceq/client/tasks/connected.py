@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 from onceq.client import session as settings
 from onceq.client.async_link import in_thread
 from onceq.client.link import AsyncAsking, ForTasks, own
-from onceq.client.plans.selection import Plan
+from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
 from onceq.client.tasks.running import Pinned, Runner
 from onceq.errors import ServiceNotAvailable

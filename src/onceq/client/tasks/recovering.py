@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from onceq.client.link import AsyncAsking
 from onceq.client.plans import branches
-from onceq.client.plans.selection import Plan
+from onceq.client.plans.plan import Plan
 from onceq.client.recovering import (
     ManagerDecider,
     ManagerResource,

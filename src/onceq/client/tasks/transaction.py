@@ -32,7 +32,7 @@ from onceq.client.link import ForTasks
 from onceq.client.plans import batch_commit, branches, transaction
 from onceq.client.plans import send as tracking
 from onceq.client.plans.branches import BranchUnit
-from onceq.client.plans.selection import DONE, Plan
+from onceq.client.plans.plan import DONE, Plan
 from onceq.client.plans.send import Trail
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.results import MessageIds

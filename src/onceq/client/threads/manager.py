@@ -24,8 +24,8 @@ from onceq.client.plans import queues as admin
 from onceq.client.plans import receive as receiving
 from onceq.client.plans import send as sending
 from onceq.client.plans.handles import Handle
+from onceq.client.plans.plan import Plan
 from onceq.client.plans.receive import Place
-from onceq.client.plans.selection import Plan
 from onceq.client.plans.send import Trail, given, send
 from onceq.client.properties import NOTHING, Body, Nothing, SendProperties
 from onceq.client.results import BackupReport, Progress

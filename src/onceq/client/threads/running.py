@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from onceq.client.link import Link
-from onceq.client.plans.selection import Plan
+from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
 from onceq.model.record import MutableRecord
 from onceq.partners.procedures import describe

@@ -6,7 +6,7 @@ from typing import Any
 
 from onceq.client.link import Greeting
 from onceq.client.plans import operate, queues
-from onceq.client.plans.selection import Plan
+from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
 from onceq.model import requests
 from onceq.model.views.queues import OutgoingView

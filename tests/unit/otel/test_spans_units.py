@@ -19,7 +19,7 @@ from onceq.errors import (
     SendFailed,
 )
 from onceq.model.branches import Xid
-from onceq.otel import spans, units
+from onceq.otel import spans
 from onceq.otel.faces import instrument
 from onceq.otel.spans import context_of
 from tests.unit.otel.collected import TEXT, Collected, Q, above, id_of, linked, said
@@ -124,7 +124,7 @@ def test_a_transaction_that_did_nothing_has_no_span(
 def test_open_spans_are_bounded(
     qm: onceq.QueueManager, collected: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(units, "SPANS_MAX", 3)
+    monkeypatch.setattr(spans, "SPANS_MAX", 3)
     around = trace.NonRecordingSpan(context_of(TEXT))
     with qm.transaction() as tx, trace.use_span(around):
         for number in range(5):

@@ -1,0 +1,110 @@
+"""What a plan is, and how it asks: the answer of a request has the type that the request names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, Final, TypeAlias, TypeVar
+
+from onceq.client.link import Request
+from onceq.client.session import Session
+from onceq.model import requests
+from onceq.model.views.looks import Look
+from onceq.model.views.view import Page
+from onceq.packet.arrived import Batch
+
+T = TypeVar("T")
+V = TypeVar("V")
+
+Plan: TypeAlias = Generator[Request, Any, T]
+"""Yields requests, is sent their results, and returns what the caller gets."""
+
+
+def _nothing() -> Plan[None]:
+    return
+    yield
+
+
+DONE: Final = _nothing()
+"""A plan that is over: what an operation returns that had nothing to ask. It can be gone through as
+often as one likes, and whoever knows it need not (``_run`` of a transaction): most sends only add
+to what goes with the commit, and to make and run a plan for each cost a third of them."""
+for _ in DONE:
+    raise AssertionError("a plan that asks nothing has asked")
+
+
+def ask(
+    request: requests.Request,
+    answer: type[T],
+    *,
+    late: Callable[[Batch | None], None] | None = None,
+) -> Plan[T]:
+    """One request.
+
+    Args:
+        answer: What it is answered with; the link has decoded it as that.
+        late: See ``Request``.
+    """
+    result: T = yield Request(request, late=late)
+    return result
+
+
+def within(plan: Plan[T], until: float | None) -> Plan[T]:
+    """A plan of a call that has a time-out, which no answer of a silent manager outlasts.
+
+    Args:
+        until: When its time is over, by the clock of the session; None: it has none.
+    """
+    try:
+        request = next(plan)
+        while True:
+            request.until = until
+            try:
+                result = yield request
+            except BaseException as error:  # noqa: BLE001 - the plan sees every error
+                request = plan.throw(error)
+            else:
+                request = plan.send(result)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+
+
+def look(look: Look[T], name: str = "") -> Plan[T]:
+    """What a queue manager tells of itself."""
+    return ask(requests.Look(look.what, name), look.kind)
+
+
+def look_at_page(
+    session: Session, look: Look[Page[V]], name: str = "", **asked: Any
+) -> Plan[Page[V]]:
+    """A page of a list.
+
+    Args:
+        asked: after, limit, sort, only and part, as a ``Look`` has them.
+    """
+    return ask(requests.Look(look.what, name, **asked), look.kind)
+
+
+def look_at_all(
+    session: Session, look: Look[Page[V]], name: str = "", **asked: Any
+) -> Plan[list[V]]:
+    """All pages of a list: nobody waits while the queue manager tells of many thousands. What comes
+    or goes meanwhile may be in it or not."""
+    found: list[V] = []
+    after = ""
+    while True:
+        page = yield from look_at_page(session, look, name, after=after, **asked)
+        found += page.views
+        after = page.next
+        if not after:
+            return found
+
+
+def do(request: requests.Request) -> Plan[None]:
+    """One request whose answer says only that it was done."""
+    yield Request(request)
+
+
+def tell(request: requests.Request, *, lazy: bool = False, unhurried: bool = False) -> Plan[None]:
+    """One request whose answer nobody waits for; see ``Request``."""
+    yield Request(request, waits=False, lazy=lazy, unhurried=unhurried)
