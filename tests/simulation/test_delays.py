@@ -62,7 +62,7 @@ def test_worlds_find_what_is_early(
 ) -> None:
     monkeypatch.setattr(delaying, "SHARE", 1.0)
     monkeypatch.setattr(target, name, mistake)
-    for module in ("plain_arrival", "ordered_arrival"):
+    for module in ("arrival", "ordered_arrival"):
         if name == "place_for":
             monkeypatch.setattr(f"onceq.core.transfer.{module}.{name}", mistake)
     found = []

@@ -52,7 +52,7 @@ from onceq.console.people import People
 from onceq.console.sign_in import SignIn
 from onceq.console.table import METRICS
 from onceq.errors import ConfigurationError, OnceqError, PortInUse
-from onceq.exposition import PAGES, MetricsPages
+from onceq.metrics_pages import PAGES, MetricsPages
 from onceq.model.views.view import MetricsView
 
 # ---- app -----------------------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """HTTP for monitoring a queue manager: metrics and health.
 
-The health that it tells says whether the manager is live, whether it is ready, and why not.
-
 ``GET /metrics``, ``/metrics/queues``, ``/health/live`` and ``/health/ready``, and nothing else: one
 request on a connection, a small head, no body, and an end after some seconds. h11 parses the HTTP.
 Every client that passes the door can read the health. Metrics are for clients with the right
@@ -20,7 +18,6 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
@@ -30,7 +27,7 @@ import h11
 
 from onceq.core.inputs import OwnerCame
 from onceq.errors import AccessDenied, OnceqError, ServiceNotAvailable
-from onceq.exposition import PAGES, MetricsPages, Page
+from onceq.metrics_pages import PAGES, MetricsPages, Page
 from onceq.model.addresses import address_of
 from onceq.model.identification import is_private
 from onceq.model.identity import read_number
@@ -40,71 +37,11 @@ from onceq.model.requests import Look
 from onceq.model.rights import NOBODY
 from onceq.model.views import looks
 from onceq.model.views.view import PER_QUEUE, MetricsView
-from onceq.model.wording import plural
 from onceq.service.admission import Kind
-from onceq.service.engine import Engine
-from onceq.service.peer_transports import Doors, shown_on
+from onceq.service.health import Health
+from onceq.service.peer_transports import shown_on
 from onceq.service.tokens import actor_of, unproven
 from onceq.service.wires import Host, Wire
-
-# ---- health --------------------------------------------------------------------------------------
-#
-# The health of a queue manager, as a load balancer, a supervisor or a person asks for it.
-
-
-STOPPING = "stopping: nothing new is taken"
-FULL = "the reserve of the disk is reached: sends are refused until there is room"
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """The health of one queue manager.
-
-    Attributes:
-        reasons: Why it is not ready; none: it is.
-        notes: What a person should look at.
-    """
-
-    reasons: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def ready(self) -> bool:
-        """Return True if it takes work."""
-        return not self.reasons
-
-
-def health_of(engine: Engine, doors: Doors) -> Health:
-    """Return the health of a recovered queue manager. Runs in the thread of its engine."""
-    reasons, notes = [], []
-    if engine.stopped:
-        reasons.append(STOPPING)
-    if engine.low:
-        reasons.append(FULL)
-    state = engine.manager.state
-    damaged = sum(entry.count for entry in state.damages)
-    if damaged:
-        notes.append(
-            f"{plural(damaged, 'message')} set aside because stored bytes are damaged: "
-            "onceq damage list"
-        )
-    if state.offline_s:
-        notes.append("disconnected by an operator: 'onceq qm connect' brings it back")
-    export = engine.trail_export
-    if export is not None and export.trouble:
-        notes.append(f"acts of administration cannot be told outside: {export.trouble}")
-    if export is not None and export.lost:
-        lost = plural(export.lost, "act")
-        notes.append(f"{lost} of administration went before they were told outside")
-    own, now_s = doors.own, engine.clock.read().wall_s
-    if own is not None and (own.problem or own.ends_s <= now_s):
-        reason = own.problem or "it has expired"
-        notes.append(f"no other queue manager believes its certificate: {reason}: onceq tls renew")
-    return Health(tuple(reasons), tuple(notes))
-
-
-# ---- watching ------------------------------------------------------------------------------------
-
 
 log = logging.getLogger("onceq")
 

@@ -37,7 +37,7 @@ from onceq.service import config, wires
 from onceq.service.admission import LOCAL, Admission, Budget, Kind
 from onceq.service.config import split_address
 from onceq.service.engine import Engine
-from onceq.service.http import health_of
+from onceq.service.health import health_of
 from onceq.service.listening import Listener, addresses, bound, bound_for_owner
 from onceq.service.membership import Membership
 from onceq.service.peer_transports import Doors, at_socket, said, status_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from onceq import exposition
+from onceq import metrics_pages
 from onceq.core.management import metrics
-from onceq.service import daemon, http, peer_transports
+from onceq.service import daemon, health, http, peer_transports
 from tests.planted.planted import Planted, edited
 
 WATCHING = "tests/unit/service/test_http_watching.py"
@@ -27,7 +27,7 @@ PLANTED = (
     ),
     Planted(
         "a-page-for-each-who-asks",
-        edited(exposition, "if made is None or (", "if True or ("),
+        edited(metrics_pages, "if made is None or (", "if True or ("),
         f"{WATCHING}::test_many_who_ask_at_once_get_one_view",
     ),
     Planted(
@@ -41,8 +41,8 @@ PLANTED = (
     ),
     Planted(
         "ready-although-full",
-        edited(http, "    if engine.low:\n", "    if False:\n"),
-        "tests/unit/service/test_http_health.py::test_what_makes_it_unready",
+        edited(health, "    if engine.low:\n", "    if False:\n"),
+        "tests/unit/service/test_health.py::test_what_makes_it_unready",
     ),
     Planted(
         "alive-although-it-hangs",

@@ -18,7 +18,7 @@ from onceq.console.guard import Keys
 from onceq.console.managers import Managers, Watched
 from onceq.console.table import METRICS
 from onceq.errors import AccessDenied, OnceqError, ServiceNotAvailable
-from onceq.exposition import PAGES
+from onceq.metrics_pages import PAGES
 from onceq.model.views.view import MetricsView
 
 

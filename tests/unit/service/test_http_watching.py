@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from onceq import exposition
+from onceq import metrics_pages
 from onceq.core.decision import Answer, Decision
 from onceq.core.inputs import Input, OwnerGone
 from onceq.errors import AccessDenied
@@ -25,7 +25,7 @@ from onceq.model.views.view import MetricsView, QueueMetrics
 from onceq.service import http
 from onceq.service import peer_transports as doors_module
 from onceq.service.config import Configuration
-from onceq.service.http import FULL
+from onceq.service.health import FULL
 from tests.certificates import ALPHA, Authority
 from tests.unit.service.looped import Host, ended, until
 from tests.unit.service.looped import run as run_loop
@@ -132,7 +132,7 @@ def test_many_who_ask_at_once_get_one_view() -> None:
 
 
 def test_a_view_is_made_anew_after_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exposition, "METRICS_EVERY_S", 0)
+    monkeypatch.setattr(metrics_pages, "METRICS_EVERY_S", 0)
 
     async def work(site: Site) -> None:
         await site.get("/metrics")

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from onceq import exposition
+from onceq import metrics_pages
 from onceq.errors import OnceqError, ServiceNotAvailable
-from onceq.exposition import MetricsPages
+from onceq.metrics_pages import MetricsPages
 from onceq.model.views.view import MetricsView, QueueMetrics
 
 
@@ -46,7 +46,7 @@ def test_many_who_ask_in_a_moment_have_one_page() -> None:
 
 
 def test_a_page_is_made_anew_after_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exposition, "METRICS_EVERY_S", 0)
+    monkeypatch.setattr(metrics_pages, "METRICS_EVERY_S", 0)
     manager = Manager()
 
     async def work() -> None:
