@@ -1,7 +1,7 @@
 """A world: some queue managers, a network, virtual time, and everything that happens in it.
 
 Everything is made here and handed to whoever needs it; nobody else knows the world. What all of it
-stands on, time and chance and the trace, is in ``kernel.py``.
+stands on, time and chance and the trace, is in ``base/kernel.py``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """When a receiver is asked about streams that it has left, what it says, and what is moved.
 
-Each of these holds one condition of ``core/transfer/abandoned_streams.py``, ``untold.py`` or
-``answer_inquiry.py`` that nothing else would miss.
+Each of these holds one condition of ``core/transfer/abandoned_streams.py`` or
+``core/transfer/pending_outcomes.py`` that nothing else would miss.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ MEANING: Final[Mapping[str, str]] = {
     NOT_BELIEVED: "the session is set up, and ended before anything of it counts; nothing is sent "
     "on it",
     TAKEN: "it has its effect",
-    DENIED: "it ends there, with class 0x8004 (access denied) for whoever asked to be told, and "
+    DENIED: "it ends there, with class 0x8004 (access denied) for those that asked to be told, and "
     "its sender is told that it ended",
     NOWHERE: "the same, with class 0x8000 (bad destination queue), which only who may send to a "
     "queue of that name hears",

@@ -13,7 +13,7 @@ REFUSED: Final = "refused"
 CUT: Final = "cut"
 
 MEANING: Final[Mapping[str, str]] = {
-    REFUSED: "`access-denied` in the same words whatever was wrong, before the hello is answered, "
+    REFUSED: "`access-denied` in the same words for each fault, before the hello is answered, "
     "and the connection is cut. Who shows nothing is `nobody` instead, where anything was "
     "granted to `nobody`",
     CUT: "the connection is cut, and no byte of a request is read",

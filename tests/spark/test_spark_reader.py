@@ -1,7 +1,7 @@
 """The stream's driver side without Spark: called as Spark calls it, in the order in which it does.
 
-What is asked for in which order is said in ``stream.py``; a crash of a driver is a reader that is
-let go of, and another one that is given the offsets that Spark had logged.
+What is asked for in which order is said in ``spark/source/stream.py``; a crash of a driver is a
+reader that is let go of, and another one that is given the offsets that Spark had logged.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ Watches: what their books do.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
@@ -26,7 +27,7 @@ from proof.sim.base.options import MINUTE, MS, SECOND
 from proof.sim.judge.books import Status
 
 
-class Deciders:
+class Deciders(ABC):
     """Applications at work with one procedure, and recovery at their managers."""
 
     def __init__(self, kernel: Kernel, nodes: list[Node], stream: str) -> None:
@@ -77,15 +78,15 @@ class Deciders:
         """There may be something to recover."""
         self._plan(self.rng.choice([0, SECOND, 10 * SECOND, MINUTE]), self._recoverers[home.index])
 
+    @abstractmethod
     def transaction(self, client: Client) -> Talk:
         """Run one transaction."""
-        raise NotImplementedError
 
     # ---- recovery -----------------------------------------------------------------------
 
+    @abstractmethod
     def _make_recovery(self, client: Client, *, all_known: bool) -> Recovery:
         """What an application begins with; ``all_known``: it knows all databases."""
-        raise NotImplementedError
 
     def recover(self, client: Client) -> Talk:
         """Some rounds of recovery; it may die in the middle of each."""
@@ -106,9 +107,9 @@ class Deciders:
             del self._recoveries[client]
             raise
 
+    @abstractmethod
     def _round(self, client: Client, recovery: Recovery) -> Talk:
         """One round; whether nothing is left, and when the next is worth while."""
-        raise NotImplementedError
 
     # ---- the end ------------------------------------------------------------------------
 
@@ -157,7 +158,7 @@ class Owner(Protocol):
         """There may be something to recover."""
 
 
-class Program:
+class Program(ABC):
     """One transaction, from its begin to what its application hears."""
 
     idle_share: float
@@ -175,9 +176,9 @@ class Program:
         self.number = client.number()
 
     @property
+    @abstractmethod
     def count(self) -> int:
         """How many partners there are."""
-        raise NotImplementedError
 
     def run(self) -> Talk:
         """Work, and commit or abort."""
@@ -208,12 +209,12 @@ class Program:
             if made.pending:
                 self._owner.soon(self.client.node)
 
-    def _work(self, *, idle: bool) -> Talk:
-        raise NotImplementedError
+    @abstractmethod
+    def _work(self, *, idle: bool) -> Talk: ...
 
+    @abstractmethod
     def _commit(self, *, idle: bool) -> Steps:
         """The steps of the product's procedure."""
-        raise NotImplementedError
 
     def _doubt(self) -> Talk:
         """Nobody knows whether it has committed."""
@@ -239,8 +240,8 @@ class Program:
         except StopIteration as stop:
             return stop.value
 
-    def _do(self, step: Step) -> Talk:
-        raise NotImplementedError
+    @abstractmethod
+    def _do(self, step: Step) -> Talk: ...
 
     def _give_up(self) -> Talk:
         self._case.told = False

@@ -7,7 +7,7 @@ and back. A holder shows what it has, good or not, and is refused or cut.
 What a holder does is what ``subjects.py`` lets anybody do; who a token lets in is looked at by the
 product's own door (``service/tokens.py``).
 
-Watches: I28, by ``judge/tokens.py`` and ``permissions.py``.
+Watches: I28, by ``judge/tokens.py`` and ``judge/permissions.py``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ remembers must keep the reader out. Drivers die without closing anything, or sta
 than their lease while a second one of the same checkpoint takes their place.
 
 What a removal was told to take is only what was looked at, so whatever it takes besides would be
-nowhere. The judge's books are ``holds.py`` and ``memories.py``.
+nowhere. The judge's books are ``judge/holds.py`` and ``judge/memories.py``.
 
 Watches: I2, I4 (nothing is removed that was not written; nothing twice), I16, I17, I22, I24.
 """

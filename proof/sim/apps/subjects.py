@@ -3,9 +3,9 @@
 All other applications run under the account of their manager. Here some are named, work in queues
 of their manager and of others, and are refused or not; those who administer give and take rights
 at random meanwhile, also to other managers, in worlds where these prove who they are
-(``sim/proving.py``). Answers are lost, managers crash, and rights outlive that.
+(``base/proving.py``). Answers are lost, managers crash, and rights outlive that.
 
-Watches: I28, by ``permissions.py``; S0, I2, I3 with the books of messages.
+Watches: I28, by ``judge/permissions.py``; S0, I2, I3 with the books of messages.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The parts that programs of simulated applications are made of: receive, commit, find out.
 
-Each keeps the books (``ledger.py``) up to date at every step: before a message is sent, when a
-commit goes into the inbox, when an answer comes, and when it never comes.
+Each keeps the books (``judge/ledger.py``) up to date at every step: before a message is sent, when
+a commit goes into the inbox, when an answer comes, and when it never comes.
 """
 
 from __future__ import annotations

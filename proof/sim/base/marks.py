@@ -218,24 +218,24 @@ REQUIRED: Final = (
 """Each of them in nearly every batch of BATCH seeds: the rarest come in one world of seventy."""
 
 OF_NAMES: Final = (PUBLIC, LETTERS, LISTED, SETTLED, PASSED, IN_DOUBT)
-"""Required of a batch in which every world with a directory has public queues (``places.py``)."""
+"""Required of a batch where each world with a directory has public queues (``apps/places.py``)."""
 
 OF_LIVES: Final = (
     HOT_BACKUP, RESTORED, RESTORED_HOT, UNDONE_KNOWN, UNTOLD, TURNS, ROLLED_BACK, CLASH, RELOADED,
 )  # fmt: skip
-"""Required of a batch in which every world has lives (``lives.py``)."""
+"""Required of a batch in which every world has lives (``faults/lives.py``)."""
 
 OF_BESIDE: Final = (
     BESIDE, CLONED, SHARED_WAITS, COPY_ENDED, MET_BOTH, TOLD_BOTH, CLASH, STALE, SETTLED, IN_DOUBT,
     COPIED_QUEUES, TOOK_EACH, TOOK_BOTH, STOOD_BOTH, FROM_COPY, DOUBT_BETWEEN, OWN_IDENTITY,
 )  # fmt: skip
-"""Required of a batch in which every world has two copies side by side (``beside.py``)."""
+"""Required of a batch in which every world has two copies side by side (``faults/beside.py``)."""
 
 OF_ROWS: Final = (
     ROW_FOUND, ROW_DONE_AGAIN, ROW_FENCED, ROW_LATE, ROW_HELD, ROW_FOLLOWED, ROWS_REMOVED,
     DATABASE_SET_BACK,
 )  # fmt: skip
-"""Required of a batch in which every world has last agents (``last_agents.py``)."""
+"""Required of a batch in which every world has last agents (``apps/last_agents.py``)."""
 
 OF_READERS: Final = (
     READ_BEFORE, OLD_CHECKPOINT, READ_ELSEWHERE, READ_FOUND_DONE, READ_FOUND_NOT_DONE, READ_TWICE,

@@ -1,7 +1,7 @@
 """Which computers are copies of one manager, and which of the two a name leads to.
 
-In some worlds (``beside.py``) a copy of one manager runs beside the original, under its identity.
-Everywhere else ``identity`` is the computer itself, and nobody is a copy.
+In some worlds (``faults/beside.py``) a copy of one manager runs beside the original, under its
+identity. Everywhere else ``identity`` is the computer itself, and nobody is a copy.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ sometimes nothing does, as with a machine that was cloned. The name that others 
 the two, and moves. Both have applications, both crash and are cut off. In the end both go on; or
 one of them is taken off the network for good, and only its disk is looked at.
 
-What the judge makes of it is in ``copied_senders.py`` and ``copied_receivers.py``. What shares its
-outcome with somebody else (partners, databases, groups) and damage are left out of these worlds, as
-with restores.
+What the judge makes of it is in ``judge/copied_senders.py`` and ``judge/copied_receivers.py``.
+What shares its outcome with somebody else (partners, databases, groups) and damage are left out of
+these worlds, as with restores.
 
 Watches: I1, I3, I4, I5, I7, I25, I26 over copies that run side by side.
 """

@@ -2,8 +2,8 @@
 
 The liar's end is the product's own session, which believes everybody and says that it is whoever
 the liar wants. What goes through are bytes, late and sometimes cut, as between honest computers
-(``sim/network.py``); only packet faults leave it alone, because what they keep comes again as if it
-were true.
+(``base/network.py``); only packet faults leave it alone, because what they keep comes again as if
+it were true.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What stands on hold in one of the two is delivered by the other one. The operator reads in the log
 that there are two, and purges the outgoing queue: it must not be said then of what it held that it
-was never delivered (``siblings.py``).
+was never delivered (``judge/siblings.py``).
 
 Watches: I11 over copies.
 """

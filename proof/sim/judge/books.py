@@ -253,7 +253,7 @@ class Books:
         self.answers_given_up: dict[int, int] = {}
         """Manager: when its operator last gave up acknowledgment messages for strangers."""
         self.rotten: set[int] = set()
-        """Messages that may be set aside as damaged (``rot.py``)."""
+        """Messages that may be set aside as damaged (``faults/rot.py``)."""
         self.listening: dict[int, int] = {}
         """By manager: since when its administration queue is there."""
 

@@ -1,9 +1,9 @@
 """The judge's books of who works on queues: who holds messages, who waits, and who has gone.
 
 They are kept at the door of each manager, of what is asked and what is answered there, whoever asks
-(``Witness`` in ``sim/packet_faults.py``). What a unit of work has taken it holds for sure from when
-it was handed out until its end is asked for, its connection is lost, or nobody has used it for so
-long that it may have been undone. A branch that has promised holds it from its promise until
+(``Witness`` in ``base/packet_faults.py``). What a unit of work has taken it holds for sure from
+when it was handed out until its end is asked for, its connection is lost, or nobody has used it for
+so long that it may have been undone. A branch that has promised holds it from its promise until
 somebody decides it, over every crash. Between a request and its answer both may be so.
 
 Watches: I17 (whoever has gone holds nothing and waits for nothing), I19 (who is told of is who

@@ -1,9 +1,9 @@
 """The queues of a manager that was copied, in the books: each of the two copies has its own.
 
-In some of the worlds with two copies (``beside.py``) the manager that is copied has queues, and
-others send to them. Its disk is copied at a moment when the books say all that it has; what they
-say of its queues then is what they say of the copy's when that starts. From then on each copy has
-queues of its own under the same names: what others send to such a name goes to the one that the
+In some of the worlds with two copies (``faults/beside.py``) the manager that is copied has queues,
+and others send to them. Its disk is copied at a moment when the books say all that it has; what
+they say of its queues then is what they say of the copy's when that starts. From then on each copy
+has queues of its own under the same names: what others send to such a name goes to the one that the
 name leads to, or to both; what an application of a copy sends there stays with it.
 
 What has become of such messages in the end is judged in ``copied_receivers.py``.

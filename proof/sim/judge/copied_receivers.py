@@ -1,4 +1,4 @@
-"""What the judge makes of messages to a manager that was copied, and runs twice (``beside.py``).
+"""How messages to a manager are judged that was copied and runs twice (``faults/beside.py``).
 
 What others send to the name of the two goes to the one that the name leads to; the books know from
 the packets which of the two it was transmitted to (``copied_queues.py``).

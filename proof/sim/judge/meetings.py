@@ -1,4 +1,4 @@
-"""Who has met both of two copies that run side by side (``beside.py``).
+"""Who has met both of two copies that run side by side (``faults/beside.py``).
 
 A manager that has met one life, another one, and the first one again, knows that they are two: no
 restart of one manager looks like that. Before it has, it takes what either of them says for the

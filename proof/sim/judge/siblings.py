@@ -1,4 +1,4 @@
-"""What two copies that run side by side have of each other's (``beside.py``).
+"""What two copies that run side by side have of each other's (``faults/beside.py``).
 
 Of what both have the books know which of the two has transmitted it and was told its end (from
 ``traffic.py``), and what each had as dead letters when it noticed that it is one of two. Whoever

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import threading
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -48,7 +49,7 @@ class Tally:
     notes: list[str] = field(default_factory=list)
 
 
-class Rogue(threading.Thread):
+class Rogue(threading.Thread, ABC):
     """Lies until it is told to end.
 
     Attributes:
@@ -72,9 +73,9 @@ class Rogue(threading.Thread):
     def prepare(self) -> None:
         """Get what the lies need, with what an administrator gives; raises NotHere."""
 
+    @abstractmethod
     def lies(self) -> Mapping[str, Lie]:
         """The table."""
-        raise NotImplementedError
 
     def leave(self) -> None:
         """Close what is open."""

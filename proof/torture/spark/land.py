@@ -5,7 +5,7 @@ command lands them in a table, of the kind that is asked for, and bad ones in it
 Meanwhile SIGKILL ends the command with its Java, a Python worker in the middle of a task, or the
 daemon, at moments that the seed decides; a command that has failed is given again. At the end it is
 interrupted, given again with ``--until-empty``, and the tables are read by the library of their
-kind (``spark_land_judge.py``): every message that was committed once, with all that it says, in the
+kind (``land_judge.py``): every message that was committed once, with all that it says, in the
 order of the commits.
 
 Watches: I4 and I5 at the connector (P13).

@@ -54,7 +54,7 @@ def console(
     """Show queue managers in a browser: queues, messages, dead letters, transactions.
 
     It listens on this computer only, and prints a link that signs one browser in, once, and a token
-    for scripts (or takes that of ONCEQ_CONSOLE_TOKEN). It has the rights of its own account or
+    for scripts (or takes the one in ONCEQ_CONSOLE_TOKEN). It has the rights of its own account or
     token at each queue manager. With --openid there is no link: people sign in at a provider, and
     have the rights of their group's token. Ctrl-C ends it.
     """

@@ -107,7 +107,7 @@ def use(name: Which = "", none: Nothing = False) -> None:
 
 
 def remove(name: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
-    """Forget a context; the queue manager stays as it is. It asks first."""
+    """Forget a context; the queue manager stays unchanged. It asks first."""
     known = contexts.read()
     gone = known.get(name)
     if dry_run:

@@ -246,7 +246,7 @@ def forget(
     queues: ReadQueues, subscription: Subscription = "", dry_run: DryRun = False, yes: Yes = False,
     qm: Where = None,
 ) -> None:  # fmt: skip
-    """Let a stream begin anew: forget that one of that subscription has read these queues.
+    """Let a stream begin again: forget that one of that subscription has read these queues.
 
     Only for a new stream with a new checkpoint AND a new folder or table. With the old one its sink
     takes the first batches for those that it has written, and their messages are lost.
@@ -291,7 +291,7 @@ App = Annotated[str, Argument(metavar="APP", help="As the list shows it: txnAppI
 
 
 def forget_group(app: App, dry_run: DryRun = False, yes: Yes = False, qm: Where = None) -> None:
-    """Forget the last version of an application: its next batch is sent, whatever its version."""
+    """Forget the last version of an application: its next batch is sent, of any version."""
     with manager(qm) as connection:
         group = next((g for g in connection.groups.list() if g.app == app), None)
         if group is None:

@@ -68,7 +68,7 @@ def accept_clock(
     """Take the messages of a queue manager whose clock was days ahead when it started.
 
     They are refused as being from the future, even when that clock is right again. Accept only one
-    that you know: whoever speaks in its name can block its messages until then ('onceq stream
+    that you know: any that speaks in its name can block its messages until then ('onceq stream
     reset' mends that).
     """
     with manager(qm) as connection:

@@ -232,7 +232,7 @@ def accept_database(
     name: Annotated[str, Argument(metavar="NAME", help="As the queue manager calls it.")],
     qm: Where = None,
 ) -> None:
-    """Take a database that decides by its rows as it is, after it was restored."""
+    """Accept a database that decides by its rows in its present state, after it was restored."""
     from onceq.client.recovering import ManagerDecider
 
     with manager(qm) as connection:

@@ -10,7 +10,7 @@ transaction is never done again.
 Written once for threads and for tasks, as generators of calls (``partners/procedures.py``).
 
 Upholds: I3a (a commit in doubt is not repeated blindly), I4, I13 as far as a requester can see it
-(see `plans/tracking.py`).
+(see `client/plans/send.py`).
 """
 
 from __future__ import annotations

@@ -470,8 +470,8 @@ _OPEN_LOOKS: Final = frozenset(
 )  # fmt: skip
 """Requests for every actor with a name. They read the directory; and open transactions, branches,
 groups, decisions and jobs, because an actor that may end one has to find it after a crash: each
-sees its own (``core/management/work_views.py``, ``jobs.py``). Of queues each sees those that it
-may look at."""
+sees its own (``core/management/work_views.py``, ``core/management/jobs.py``). Of queues each sees
+those that it may look at."""
 
 
 def to_see_properties(place: Place) -> Demand:

@@ -1,7 +1,7 @@
 """A directory in a file, on a disk that several queue managers share.
 
 The file is JSON, made to be read and, with care, changed by people; format in
-``docs/reference/formats/directory.md``. It is never changed in place (``replacing.py``). The rights
+``docs/reference/formats/directory.md``. It is never changed in place. The rights
 of a directory have a file of their own beside it (``rights_file.py``).
 
 If it cannot be read, all managers keep what they have read before, and are offline (DL-14).

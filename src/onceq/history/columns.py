@@ -38,8 +38,8 @@ EVENTS: Final = {
     "purged": "an operator removed it",
     "deleted": "its queue was deleted",
     "moved": "moved to or from a subqueue",
-    "dead-lettered": "it stands in a dead-letter queue from now on, with `class`",
-    "journaled": "a copy of it stands in a journal from now on",
+    "dead-lettered": "it is in a dead-letter queue from now on, with `class`",
+    "journaled": "a copy of it is in a journal from now on",
     "lost": "an express message that a restart has forgotten, as promised",
     "told": "an acknowledgment message about it was made; `class` is what that says",
     "transmitted": "observed: it was given to a session with its destination",
@@ -87,7 +87,7 @@ COLUMNS: Final = {
     "reader": ("string", "of `received`: the reader that says it has read the message, as the "
                "`subscription` of a Spark stream or a landing; null: an application that says no "
                "such thing"),
-    "act": ("bigint", "of `act`: its number; they rise by one, for ever"),
+    "act": ("bigint", "of `act`: its number; they rise by one and never begin again"),
     "actor": ("string", "of `act`: who did it, as `account:alice`"),
     "address": ("string", "of `act`: from where: an address, or `local`, with the "
                 "process where the system tells it (`local, process 4711`), and the person for "

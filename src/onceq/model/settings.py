@@ -82,7 +82,7 @@ class Settings:
     that was forgotten keeps no messages locked; not while it waits for one, nor when prepared."""
     undecided_s: int = 3_600
     """A prepared branch that this manager itself has to decide, and that nobody has decided within
-    so long, is rolled back (0: never; counted anew after a restart): its coordinator is gone. The
+    so long, is rolled back (0: never; counted again after a restart): its coordinator is gone. The
     tasks of a batch of Spark that prepare first wait for the last within this time."""
     history: bool = False
     """Keep a history of all messages as Parquet files in the data directory, for audits; needs
@@ -90,7 +90,7 @@ class Settings:
     history_bytes_max: int = 4 << 30
     """Size of these files together; above, the oldest ones go."""
     history_roll_s: int = 60
-    """What has happened stands in a file after this time, also when little happens."""
+    """What has happened is in a file after this time, also when little happens."""
     trail_file: bool = True
     """Write each act of administration also into files in the folder ``trail`` of the data
     directory, which nothing ever changes again. Taken at the start."""

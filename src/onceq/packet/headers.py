@@ -365,7 +365,7 @@ def _soap(reader: Reader) -> bytes:
 
 
 def _multi(reader: Reader) -> bytes:
-    """Skip three lists and a signature by their sizes (see ``multi.py``)."""
+    """Skip three lists and a signature by their sizes."""
     start = reader.at
     for what in ("Destination", "Admin", "Response"):
         at_list = reader.at

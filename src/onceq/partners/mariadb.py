@@ -38,9 +38,9 @@ from onceq.partners.shares import (
     Database,
     DecidingInThreads,
     DecidingRows,
-    Dialect,
     Meaning,
     PreparedBranches,
+    PreparingDialect,
     PreparingInThreads,
     Rows,
     cut,
@@ -75,7 +75,7 @@ _OF_CLIENT: Final = range(2000, 3000)
 _AUTOCOMMIT: Final = "SET autocommit = 1"
 
 
-class MariadbDialect(Dialect):
+class MariadbDialect(PreparingDialect):
     """What MariaDB and its drivers (any of PEP 249) say and want."""
 
     kind = "MariaDB"

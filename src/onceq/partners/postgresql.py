@@ -40,9 +40,9 @@ from onceq.partners.shares import (
     DecidingInTasks,
     DecidingInThreads,
     DecidingRows,
-    Dialect,
     Meaning,
     PreparedBranches,
+    PreparingDialect,
     PreparingInTasks,
     PreparingInThreads,
     Rows,
@@ -82,7 +82,7 @@ _INERROR: Final = pq.TransactionStatus.INERROR
 _PIPELINE_OFF: Final = pq.PipelineStatus.OFF
 
 
-class PostgresDialect(Dialect):
+class PostgresDialect(PreparingDialect):
     """What PostgreSQL and psycopg say and want."""
 
     kind = "PostgreSQL"

@@ -5,8 +5,8 @@ it *decides* by a row that it commits (``DecidingShare``). Recovery has one clas
 ``PreparedBranches`` and ``DecidingRows``. What differs between databases is in a ``Dialect``:
 ``postgresql.py``, ``mariadb.py`` and ``sqlite.py`` have one each, because each imports its driver.
 
-Every operation is a generator of calls (``driving.py``), so it is written once for threads and for
-tasks.
+Every operation is a generator of calls (``procedures.py``), so it is written once for threads and
+for tasks.
 
 Upholds: I20 and I21 as far as the contract asks.
 """
@@ -17,6 +17,7 @@ import contextlib
 import os
 import re
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -63,7 +64,7 @@ class Database:
     managers: set[str] = field(default_factory=set, compare=False)
 
 
-class Dialect:
+class Dialect(ABC):
     """What differs between databases. Calls raise errors of the driver, unless they say more."""
 
     kind: ClassVar[str]
@@ -83,34 +84,35 @@ class Dialect:
         """Return how statements call the table of decisions."""
         return TABLE
 
+    @abstractmethod
     def errors(self, connection: Any) -> type[Exception]:
         """Return the class of all errors of the driver."""
-        raise NotImplementedError
 
+    @abstractmethod
     def code_of(self, error: BaseException) -> object:
         """Return the code of an error, as the tables above have it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_refusal(self, error: Exception, connection: Any) -> bool:
         """Return whether an error before the vote, or in a commit, says that nothing was done."""
-        raise NotImplementedError
 
     def text_of(self, error: Exception) -> str:
         """Return the text of an error, with what may help."""
         return " ".join(str(error).split())
 
+    @abstractmethod
     def query(self, connection: Any, text: str) -> Calls[Rows]:
         """Execute statements; returns the rows of the last one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def query_apart(self, connection: Any, text: str) -> Calls[Rows]:
         """As ``query``, in a transaction of its own."""
-        raise NotImplementedError
 
+    @abstractmethod
     def cut(self, connection: Any) -> None:
         """Cut the connection; see ``Partner.abandon``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def check_idle(self, connection: Any) -> Calls[str]:
         """Return the database that the connection is in, where it can go to another one.
 
@@ -118,53 +120,12 @@ class Dialect:
             PartnerRefused: It is in the middle of something else (XTX-9).
             PartnerLost: It is closed or broken.
         """
-        raise NotImplementedError
 
-    # ---- connections that prepare --------------------------------------------------------------
-
-    def check_preparing(self, connection: Any) -> Calls[Database]:
-        """Return what the database is; raises TwoPhaseForbidden if it can prepare nothing."""
-        raise NotImplementedError
-
-    def begin_branch(self, connection: Any, xid: Xid) -> Calls[None]:
-        """Begin the branch."""
-        raise NotImplementedError
-
-    def wrote_nothing(self, connection: Any, xid: Xid) -> Calls[bool]:
-        """Return whether nobody could tell a commit of the branch from a rollback."""
-        yield from ()
-        return False
-
-    def prepare(self, connection: Any, xid: Xid) -> Calls[None]:
-        """Prepare. Errors are those of the contract; after a refusal the connection is free."""
-        raise NotImplementedError
-
-    def commit_branch(self, connection: Any, xid: Xid) -> Calls[None]:
-        """Commit what is not prepared. Errors as of ``prepare``."""
-        raise NotImplementedError
-
-    def roll_back_branch(self, connection: Any, xid: Xid) -> Calls[None]:
-        """Roll back what is not prepared."""
-        raise NotImplementedError
-
-    def end_prepared(self, connection: Any, xid: Xid, *, commit: bool) -> Calls[None]:
-        """End what is prepared, over the connection that has prepared it."""
-        raise NotImplementedError
-
-    def end_found(self, xid: Xid, *, commit: bool) -> str:
-        """Return the statement that ends what is prepared, over any connection."""
-        raise NotImplementedError
-
-    def list_prepared(self, connection: Any) -> Calls[list[Xid]]:
-        """Return the branches that are prepared and can be ended over the connection."""
-        raise NotImplementedError
-
-    # ---- connections that decide ---------------------------------------------------------------
-
+    @abstractmethod
     def ask_name(self, connection: Any, schema: str) -> Calls[str]:
         """Return the name of a database that decides; raises EnlistRefused if it cannot."""
-        raise NotImplementedError
 
+    @abstractmethod
     def check_deciding(self, connection: Any, schema: str) -> Calls[Database]:
         """Return what the database is, and see that it has the table of decisions.
 
@@ -174,20 +135,60 @@ class Dialect:
         Raises:
             EnlistRefused: Its commits can decide nothing.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def begin_deciding(self, connection: Any, xid: Xid) -> Calls[None]:
         """Begin the transaction."""
-        raise NotImplementedError
 
+    @abstractmethod
     def commit_deciding(self, connection: Any, xid: Xid, insert: str) -> Calls[None]:
         """Commit the transaction that was begun and no other, with a statement before if it is not
         empty. Errors are those of the contract; after a refusal the connection is free."""
-        raise NotImplementedError
 
+    @abstractmethod
     def roll_back_deciding(self, connection: Any) -> Calls[None]:
         """Roll the transaction back."""
-        raise NotImplementedError
+
+
+class PreparingDialect(Dialect):
+    """What differs between databases that also prepare."""
+
+    @abstractmethod
+    def check_preparing(self, connection: Any) -> Calls[Database]:
+        """Return what the database is; raises TwoPhaseForbidden if it can prepare nothing."""
+
+    @abstractmethod
+    def begin_branch(self, connection: Any, xid: Xid) -> Calls[None]:
+        """Begin the branch."""
+
+    def wrote_nothing(self, connection: Any, xid: Xid) -> Calls[bool]:
+        """Return whether nobody could tell a commit of the branch from a rollback."""
+        yield from ()
+        return False
+
+    @abstractmethod
+    def prepare(self, connection: Any, xid: Xid) -> Calls[None]:
+        """Prepare. Errors are those of the contract; after a refusal the connection is free."""
+
+    @abstractmethod
+    def commit_branch(self, connection: Any, xid: Xid) -> Calls[None]:
+        """Commit what is not prepared. Errors as of ``prepare``."""
+
+    @abstractmethod
+    def roll_back_branch(self, connection: Any, xid: Xid) -> Calls[None]:
+        """Roll back what is not prepared."""
+
+    @abstractmethod
+    def end_prepared(self, connection: Any, xid: Xid, *, commit: bool) -> Calls[None]:
+        """End what is prepared, over the connection that has prepared it."""
+
+    @abstractmethod
+    def end_found(self, xid: Xid, *, commit: bool) -> str:
+        """Return the statement that ends what is prepared, over any connection."""
+
+    @abstractmethod
+    def list_prepared(self, connection: Any) -> Calls[list[Xid]]:
+        """Return the branches that are prepared and can be ended over the connection."""
 
 
 class Meaning:
@@ -292,7 +293,7 @@ def _among(numbers: Iterable[int]) -> str:
 # ---- connections of applications --------------------------------------------------------------
 
 
-class Share:
+class Share(ABC):
     """A connection of an application, and what is done with it by either procedure.
 
     Until the end of the transaction the application neither commits nor rolls back on it.
@@ -339,14 +340,16 @@ class Share:
 class PreparingShare(Share):
     """A connection that prepares. See Partner."""
 
+    dialect: ClassVar[PreparingDialect]
+
     _known: ClassVar[MutableMapping[Any, Database]] = WeakKeyDictionary()
     """Asked once for each connection: what a server says of itself does not change meanwhile."""
     _may_vote = False
     _prepared = False
 
+    @abstractmethod
     def resource(self) -> PreparedBranches | None:
         """Return the other side of the same database. See Partner."""
-        raise NotImplementedError
 
     def _check(self) -> Calls[None]:
         """See that the connection can begin, and that the server can prepare. See Partner."""
@@ -436,9 +439,9 @@ class DecidingShare(Share):
     def withdraw(self) -> None:
         """Do nothing: no call before ``begin`` leaves anything open. See LastAgent."""
 
+    @abstractmethod
     def agent(self) -> DecidingRows | None:
         """Return the same database as recovery sees it. See LastAgent."""
-        raise NotImplementedError
 
     def _check(self) -> Calls[None]:
         """See that the connection can begin, and that the database can decide. See LastAgent."""
@@ -571,6 +574,8 @@ class PreparedBranches(RecoveryConnection):
     The user of the connection may end what the application prepares: it is the same one, or a
     superuser.
     """
+
+    dialect: ClassVar[PreparingDialect]
 
     @property
     def name(self) -> str:

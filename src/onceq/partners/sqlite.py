@@ -109,6 +109,11 @@ class SqliteDialect(Dialect):
         place = str(Path(path).resolve())
         return Database(short_name("sqlite", place), place)
 
+    def ask_name(self, connection: sqlite3.Connection, schema: str) -> Calls[str]:
+        """Return the name, which its file gives."""
+        found = yield from self.check_deciding(connection, schema)
+        return found.name
+
     def begin_deciding(self, connection: sqlite3.Connection, xid: Xid) -> Calls[None]:
         """Begin the transaction."""
         yield from self.query(connection, "BEGIN")

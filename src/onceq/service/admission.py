@@ -6,7 +6,7 @@ A connection that has not identified itself costs a stranger nothing, so few of 
 Above their number the oldest one goes, of the address that has most of them: a client that opens
 thousands displaces itself. An identified connection counts as known or as a stranger. Strangers get
 half of the places, so that managers with which messages were exchanged find one. The descriptors of
-the store and of the local socket are reserved (``descriptors.py``). At the socket other accounts,
+the store and of the local socket are reserved. At the socket other accounts,
 which a group lets in, have what the account of the queue manager leaves.
 
 Everything here is counting; sockets are the caller's matter.

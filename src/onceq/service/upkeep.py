@@ -7,8 +7,8 @@ messages is emptied: those messages are written again at the log's end. All of i
 steps, a bounded amount in each pump. Slow work (writing a checkpoint) is done in another thread
 where the host offers one: a commit must not wait for housekeeping.
 
-Upholds: I22 (recovery in proportion to what was written since), the reserve of ``contract.py``, I24
-(no pump is longer the more there is to move).
+Upholds: I22 (recovery in proportion to what was written since), the reserve of
+``store/contract.py``, I24 (no pump is longer the more there is to move).
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ messages, and can be cut.
 The relay between them ends two sessions, one facing each side, because both ends of a session
 count.
 
-Both managers speak their real protocol over real connections. These lead through a relay
-(``process/relay.py``), because a network that loses whole messages cannot be had from a proxy of
-bytes: a broken connection is made again, and its sessions send what was not acknowledged.
+Both managers speak their real protocol over real connections. These lead through a relay, because a
+network that loses whole messages cannot be had from a proxy of bytes: a broken connection is made
+again, and its sessions send what was not acknowledged.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ def sign(asked: Request, authority: bytes, key: bytes, now_s: int, *, since_s: i
 
     Args:
         since_s: Earliest beginning of its validity, seconds since 1970: certificates from before
-            that do not count (``removed.py``).
+            that do not count (``members.py``).
 
     Raises:
         ConfigurationError: The authority cannot sign: its files are none, or it has expired.

@@ -255,8 +255,8 @@ TABLE: Final = (
     ByItself(
         "answers",
         "It acknowledges what others send, drops repetitions, and answers what they ask about it.",
-        "What the backup has is a repetition. Whatever it does not know may have been accepted by "
-        "the life that is undone: it never says that such a message did not come.",
+        "What the backup has is a repetition. A message that it does not know may have been "
+        "accepted by the life that is undone: it never says that such a message did not come.",
         "The same: the messages of its queues do not come in a second time.",
         ("progress", "memories", "first_heard", "seen", "clocks_ahead", "proofs", "undone",
          "restored"),

@@ -16,7 +16,7 @@ decision: recovery carries out what is left (``core/transaction/second_phase.py`
 A database that is a last agent keeps its rows until they are removed in bulk, and may be set back
 to an earlier state: its rows are then missing, although branches were committed for them. To notice
 that, the manager counts rows. ``mark`` says up to which number rows are to be looked for. When they
-were found, the database gets a note with the number of the mark (``partners/last_agent.py``), which
+were found, the database gets a note with the number of the mark (``partners/shares.py``), which
 is ``kept`` from then on, and the rows before it may be removed. The note is younger than all rows
 that were found for it: a state of the database without one of these has no note either. Branches
 end in any order: a branch whose number is not above the mark may be committed after the mark was

@@ -483,7 +483,7 @@ class LinkEvent(Enum):
     CONNECT = "connect"
     """A session is asked for."""
     ATTACH = "attach"
-    """A session serves it from now on, whoever has asked for it; or another one than before."""
+    """A session serves it from now on, at any side's request; or another one than before."""
     DISCONNECT = "disconnect"
     """An operator has disconnected this manager."""
     LOSE = "lose"

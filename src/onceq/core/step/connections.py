@@ -2,8 +2,9 @@
 
 Running tables, written by the rooms ``transfer`` and ``peers``. What must outlive a restart, such
 as which manager answers under which name, is durable instead (``core/state/peer_table.py``). The
-rules of the watch are in ``core/peers/duplicate_identity.py`` and ``wrong_names.py``: two managers,
-or another and this one, have one identity, or a name leads to another computer than it says.
+rules of the watch are in ``core/peers/duplicate_identity.py`` and ``core/peers/strangers.py``: two
+managers, or another and this one, have one identity, or a name leads to another computer than it
+says.
 
 Also here:
 

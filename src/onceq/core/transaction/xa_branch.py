@@ -562,7 +562,7 @@ def done(step: Step, item: DecisionDone) -> None:
 def promise(step: Step, item: Promise) -> None:
     """Promise both outcomes of an open transaction, which a row decides.
 
-    The database is the *last agent* (``partners/last_agent.py``): it keeps the decision, so it
+    The database is the *last agent* (``partners/shares.py``): it keeps the decision, so it
     needs no promise, and commits once. This manager promises before that: the open transaction
     becomes a prepared branch like any other, in one record, under an identifier that says whose row
     decides it. This manager does not decide identifiers of that form, so neither time nor a

@@ -75,13 +75,13 @@ class State(Enum):
     NEW = "new"
     """Connected, and nothing said yet."""
     WAITING_ESTABLISH = "waiting for EstablishConnection"
-    """For the question of whoever has connected, or for the answer to it."""
+    """For the question of the peer that has connected, or for the answer to it."""
     WAITING_PARAMETERS = "waiting for ConnectionParameters"
     """Both have said who they are."""
     OPEN = "open"
     """Messages and acknowledgments pass, in both directions."""
     CLOSED = "closed"
-    """Over, for whatever reason."""
+    """Over, for any reason."""
 
 
 TAKES: Final[Mapping[State, Mapping[type, State]]] = {

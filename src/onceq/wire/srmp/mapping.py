@@ -14,7 +14,7 @@ Four forms, told apart by their root element:
 
 An unknown element is reported, not skipped: a mapping that silently does nothing costs days.
 
-Upholds: I24 (the limits of ``xml.py`` hold for these files, too).
+Upholds: I24 (the limits of ``envelope.py`` hold for these files, too).
 """
 
 from __future__ import annotations

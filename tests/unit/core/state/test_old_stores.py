@@ -25,7 +25,7 @@ UNNAMED_QUEUES = "unnamed-queues.txt"
 """Of a manager that was asked by inquiries that named public queues by the number 0, in the
 checkpoint and in records (finding D1); the same was asked about ``private$\\q`` by its name."""
 WHOLES = "whole-transactions.txt"
-"""Its packets of transactions have no numbers (``test_transaction_survey.py``)."""
+"""Its packets of transactions have no numbers (``unit/packet/test_survey_transaction.py``)."""
 EVERYTHING = ["everything-1b3b0a1d.txt.gz", "everything-484d1753.txt.gz"]
 """Of the trees with these names, with a row in every table, and nearly every record before and
 behind a checkpoint."""
