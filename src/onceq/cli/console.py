@@ -76,15 +76,18 @@ def console(
     )  # fmt: skip
     for place, text in made.problems.items():
         out.note(f"{place} is shown as away: {text}")
-    out.line(f"console: {made.address}")
-    if openid:
-        out.line(f"sign in at {made.title}: {made.front}")
-    else:
-        out.line(f"sign in, once: {made.link()}")
-    if not token:
-        out.line(f"token for scripts: {made.keys.token}")
-    sys.stdout.flush()  # also into a pipe or a file, where somebody looks for the link
-    made.run()
+
+    def announce() -> None:
+        out.line(f"console: {made.address}")
+        if openid:
+            out.line(f"sign in at {made.title}: {made.front}")
+        else:
+            out.line(f"sign in, once: {made.link()}")
+        if not token:
+            out.line(f"token for scripts: {made.keys.token}")
+        sys.stdout.flush()  # also into a pipe or a file, where somebody looks for the link
+
+    made.run(announce)
 
 
 def _watched(places: list[str]) -> tuple[list[str], dict[str, str]]:

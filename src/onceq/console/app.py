@@ -334,8 +334,13 @@ class Console:
         """A link that signs a browser in, once."""
         return f"{self.address}sign-in?code={self.keys.new_code()}"
 
-    def run(self) -> None:
-        """Serve until SIGINT or SIGTERM."""
+    def run(self, ready: Callable[[], None]) -> None:
+        """Serve until SIGINT or SIGTERM.
+
+        Args:
+            ready: Called once it answers, and once these signals end it in order.
+        """
+        self._server.ready = ready
         try:
             self._server.run(sockets=[self._socket])
         finally:
@@ -347,6 +352,12 @@ class _Server(uvicorn.Server):
     order, where uvicorn would let the signal kill it in the end."""
 
     ending: Callable[[], None]
+    ready: Callable[[], None]
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn."""
+        await super().startup(sockets)
+        self.ready()
 
     def handle_exit(self, sig: int, frame: object) -> None:
         """See uvicorn; the second signal does not wait for anybody."""

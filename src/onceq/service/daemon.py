@@ -294,12 +294,13 @@ class Daemon:
             self.metrics_at = await self._network.listen_watchers(configuration.metrics_listen)
         group = opened(self.path, configuration.socket_group)
         await self._network.listen_socket(os.path.join(self.path, SOCKET_FILE), group)
-        # After listening: a client that finds these files can connect.
-        self._note(PORT_FILE, self._addresses())
-        self._note(PID_FILE, f"{os.getpid()}\n")
+        # Before its process id is known: a signal then would end it with its default action.
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self.stop)
         self._loop.add_signal_handler(signal.SIGHUP, self._hung_up)
+        # After listening: a client that finds these files can connect.
+        self._note(PORT_FILE, self._addresses())
+        self._note(PID_FILE, f"{os.getpid()}\n")
         self._network.watch_doors()
         self._network.membership.look()
         self._watchdog.start()

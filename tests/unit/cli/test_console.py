@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 import pytest
 
+from onceq.cli import out
 from onceq.cli.main import run
 
 
@@ -28,3 +31,13 @@ def test_a_token_that_can_be_guessed_is_refused(
     said = capsys.readouterr().err
     assert "20 characters or more" in said
     assert "secret" not in said
+
+
+def test_a_signal_right_after_its_address_ends_it_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(text: str) -> None:
+        if text.startswith("console: "):
+            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(out, "line", end)
+    assert run(["console", "--port", "0", "-q", "onceq://127.0.0.1:9"]) == 0

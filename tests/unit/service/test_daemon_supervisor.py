@@ -1,9 +1,10 @@
-"""What systemd hears, and that it hears nothing of a loop that hangs."""
+"""What systemd hears, that it hears nothing of a loop that hangs, and when signals count."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from onceq.service import daemon
+from onceq.service.config import Configuration
 from onceq.service.daemon import ALIVE, READY, Watchdog, notify, watchdog_s
+from onceq.service.data_directory import init
 
 
 @pytest.fixture
@@ -116,3 +119,17 @@ def test_nobody_waits_and_nothing_is_said(
     dog.start()
     dog.stop()
     assert all_of(heard) == []
+
+
+def test_signals_count_from_the_moment_its_process_id_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def note(self: daemon.Daemon, name: str, text: str) -> None:
+        if name == daemon.PID_FILE:
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                assert signal.getsignal(number) is not signal.SIG_DFL
+                os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(daemon.Daemon, "_note", note)
+    store = init(str(tmp_path), name="ALPHA")
+    daemon.run(str(tmp_path), store, Configuration(listen=""), lambda started: None)
