@@ -52,10 +52,8 @@ VALUES: Final[dict[str, Any]] = {
 QUEUE: Final = r".\private$\orders"
 KINDS: Final = tuple(
     kind
-    for name in requests.__all__
-    if isinstance(kind := getattr(requests, name), type)
-    and issubclass(kind, Request)
-    and kind is not Request
+    for _, kind in sorted(vars(requests).items())
+    if isinstance(kind, type) and issubclass(kind, Request) and kind is not Request
 )
 
 

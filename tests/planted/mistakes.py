@@ -38,14 +38,14 @@ from onceq.core.receive import poison, receive_exact
 from onceq.core.state.queue_tables import ACKS_OWED, DEAD_XACT
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.state.state import State
-from onceq.core.step.step import ChangeBuilder, Step, Timer
+from onceq.core.step.step import RULES, ChangeBuilder, Step, Timer
 from onceq.core.transaction import unit_of_work, xa_branch
 from onceq.core.transfer import arrival, ordered_arrival, outgoing_queue
 from onceq.core.transfer.ordered_arrival import Judgment, Verdict, judge
 from onceq.errors import StorageFailure
 from onceq.model.directory import Snapshot
 from onceq.model.names import Kind
-from onceq.model.requests import MoveMessage, Reject
+from onceq.model.requests import Commit, MoveMessage, Reject
 from onceq.model.resultcodes import MessageClass
 from onceq.packet.acks import Memory, OrderAck
 from onceq.service.engine import Engine
@@ -335,7 +335,8 @@ def locks_forgotten(patch: pytest.MonkeyPatch) -> None:
         original(step, item)
 
     original = unit_of_work.commit
-    patch.setattr(unit_of_work, "commit", commit)
+    kind: type[Any] = Commit
+    patch.setitem(RULES, kind, commit)
 
 
 def sync_tried_again(patch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,9 @@
 """The queue manager: one pure function of its state, an input and the time.
 
-``step`` hands each input to its rule; the rules are in the other modules. Nothing here waits, reads
-a clock or touches a file, so the same manager runs in production and in the simulator, and equal
-inputs give equal decisions (I27).
+``step`` hands each input to its rule. A rule is a function of one of the modules in ``ROOMS`` that
+says by ``rule_for`` which request or input it decides. Nothing here waits, reads a clock or touches
+a file, so the same manager runs in production and in the simulator, and equal inputs give equal
+decisions (I27).
 
 Also here:
 
@@ -25,33 +26,7 @@ from onceq.core.decision import Decision
 from onceq.core.ending import acknowledgments
 from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
-from onceq.core.inputs import (
-    Arrived,
-    Compose,
-    ConnectFailed,
-    DirectoryChanged,
-    Input,
-    JobBatch,
-    JobFailed,
-    NextJob,
-    OwnerCame,
-    OwnerGone,
-    PutBack,
-    Reconfigure,
-    Relocate,
-    RightsRead,
-    Room,
-    Scrubbed,
-    SessionAcked,
-    SessionClosed,
-    SessionOpened,
-    Space,
-    Spoiled,
-    TellDoors,
-    TellTrail,
-    Tick,
-    Witnessed,
-)
+from onceq.core.inputs import Input, Relocate, Space, Tick
 from onceq.core.management import (
     copies,
     damage,
@@ -63,7 +38,6 @@ from onceq.core.management import (
     trail,
     views,
 )
-from onceq.core.management.operations import reconfigure, tell_doors, tell_trail
 from onceq.core.names import find_source, index_by_guid
 from onceq.core.peers import lives, strangers
 from onceq.core.receive import entrance, lookup, poison, receive, receive_exact
@@ -75,7 +49,7 @@ from onceq.core.state.queues import Queue
 from onceq.core.state.records import Change, Op, RangeChange, Relocated
 from onceq.core.state.snapshot import Snapshot, replay
 from onceq.core.state.state import State
-from onceq.core.step.step import ChangeBuilder, Step, Timer
+from onceq.core.step.step import RULES, ChangeBuilder, Step, Timer, rule_for
 from onceq.core.step.units import KEY_BYTES, Counts, HeldRange
 from onceq.core.transaction import second_phase, unit_of_work, xa_branch
 from onceq.core.transfer import (
@@ -93,61 +67,7 @@ from onceq.model.addresses import is_one_of
 from onceq.model.identity import Identity
 from onceq.model.limits import DELAY_LOOK_S, SPARSE_POSITIONS_MAX
 from onceq.model.marks import NEVER_S, SECOND_US, Now
-from onceq.model.requests import (
-    Abort,
-    AcceptClock,
-    AskDecision,
-    AskOutcome,
-    AskRows,
-    Begin,
-    BeginAttempt,
-    CancelJob,
-    CancelReceive,
-    Claim,
-    CloseCursor,
-    CloseQueue,
-    Commit,
-    CommitBranch,
-    CommitGroup,
-    CreateQueue,
-    CreateToken,
-    DecisionDone,
-    DeleteQueue,
-    EditDirectory,
-    EndBranch,
-    Enlist,
-    ExplainRight,
-    Fetch,
-    ForgetBranch,
-    ForgetGroup,
-    ForgetPeer,
-    ForgetReader,
-    HoldLog,
-    LeaveDecision,
-    Look,
-    MoveMessage,
-    OpenCursor,
-    OpenQueue,
-    PrepareBranch,
-    Promise,
-    PurgeQueue,
-    Receive,
-    Reject,
-    Remove,
-    RenewHold,
-    Request,
-    ResetStream,
-    RevokeToken,
-    RollbackBranch,
-    RollbackGroup,
-    Send,
-    SetQueue,
-    SetRights,
-    StartBranch,
-    StartJob,
-    SteerOutgoing,
-    TakeRead,
-)
+from onceq.model.requests import Receive, Remove, Request
 from onceq.model.resultcodes import MessageClass
 from onceq.model.rights import ActorKind
 from onceq.model.run import Extent
@@ -237,6 +157,12 @@ def _still_there(
 # ---- manager -------------------------------------------------------------------------------------
 
 
+ROOMS: Final = (
+    acknowledgments, arrival, copies, damage, directory_rules, entrance, jobs, lookup, operations,
+    peer_operations, receive, receive_exact, rights, second_phase, sessions, trail, transmit,
+    unit_of_work, views, xa_branch,
+)  # fmt: skip
+"""The modules with rules (``rule_for``), beside this one: each enters its rules when it loads."""
 _NOT_REFUSED: Final = (ReceiveTimeout, OperationCancelled)
 """Errors that only say that no message has come."""
 
@@ -261,7 +187,7 @@ class Manager:
             peers: Address book: computer name, address or GUID to "host:port".
         """
         self._step = Step(identity, settings, addresses, routes or {}, peers or {})
-        self._rules = _rules()
+        self._rules = dict(RULES)
         self.waiting: Mapping[tuple[int, int], Receive] = self._step.readers.waiting
         """Receives that wait for a message, read-only."""
         self.counts: Counts = self._step.counts
@@ -447,94 +373,7 @@ class Manager:
         )
 
 
-def _rules() -> dict[type[Any], Callable[[Step, Any], None]]:
-    """Return the rule for each input."""
-    return _requests() | {
-        Arrived: arrival.arrived,
-        Compose: acknowledgments.pay,
-        ConnectFailed: sessions.connect_failed,
-        DirectoryChanged: directory_rules.changed,
-        JobBatch: jobs.batch,
-        JobFailed: jobs.failed,
-        NextJob: jobs.next_job,
-        OwnerCame: rights.came,
-        OwnerGone: rights.gone,
-        PutBack: copies.put_back,
-        Reconfigure: reconfigure,
-        Relocate: _relocate,
-        RightsRead: rights.read,
-        Room: transmit.room,
-        Scrubbed: damage.scrubbed,
-        SessionAcked: sessions.acked,
-        SessionClosed: sessions.closed,
-        SessionOpened: sessions.opened,
-        Space: _space,
-        Spoiled: damage.spoiled,
-        TellDoors: tell_doors,
-        TellTrail: tell_trail,
-        Tick: _tick,
-        Witnessed: trail.witnessed,
-    }
-
-
-def _requests() -> dict[type[Any], Callable[[Step, Any], None]]:
-    """Return the rules for requests of applications."""
-    return {
-        Abort: unit_of_work.abort,
-        AcceptClock: peer_operations.accept_clock,
-        AskDecision: xa_branch.decision,
-        AskOutcome: unit_of_work.outcome,
-        AskRows: xa_branch.rows,
-        Begin: unit_of_work.begin,
-        BeginAttempt: second_phase.begin,
-        CancelJob: jobs.cancel,
-        CancelReceive: receive.cancel,
-        Claim: receive_exact.claim,
-        CloseCursor: lookup.close_cursor,
-        CloseQueue: entrance.close_queue,
-        Commit: unit_of_work.commit,
-        CommitBranch: xa_branch.commit,
-        CommitGroup: second_phase.commit,
-        CreateQueue: operations.create,
-        CreateToken: rights.create,
-        DecisionDone: xa_branch.done,
-        DeleteQueue: operations.delete,
-        EditDirectory: directory_rules.edit,
-        EndBranch: xa_branch.end,
-        Enlist: xa_branch.enlist,
-        ExplainRight: rights.explain,
-        Fetch: receive_exact.fetch,
-        ForgetBranch: xa_branch.forget,
-        ForgetGroup: second_phase.forget,
-        ForgetPeer: peer_operations.forget_peer,
-        ForgetReader: receive.forget_reader,
-        HoldLog: operations.hold,
-        LeaveDecision: xa_branch.leave,
-        Look: views.look,
-        MoveMessage: receive_exact.move,
-        OpenCursor: lookup.open_cursor,
-        OpenQueue: entrance.open_queue,
-        PrepareBranch: xa_branch.prepare,
-        Promise: xa_branch.promise,
-        PurgeQueue: operations.purge,
-        Receive: receive.receive,
-        Reject: receive_exact.reject,
-        Remove: _remove,
-        RenewHold: entrance.renew,
-        ResetStream: peer_operations.reset_stream,
-        RevokeToken: rights.revoke,
-        RollbackBranch: xa_branch.rollback,
-        RollbackGroup: second_phase.rollback,
-        Send: unit_of_work.send,
-        SetQueue: operations.set_queue,
-        SetRights: rights.set_rights,
-        StartBranch: xa_branch.start,
-        StartJob: jobs.start,
-        SteerOutgoing: operations.steer,
-        TakeRead: receive.take_read,
-    }
-
-
+@rule_for(Remove)
 def _remove(step: Step, item: Remove) -> None:
     """Receive single messages without their bytes, or take them out of an outgoing queue."""
     queue = find_source(step, item.queue)
@@ -561,6 +400,7 @@ def _tell_news(step: Step) -> bool:
     return owing
 
 
+@rule_for(Tick)
 def _tick(step: Step, item: Tick) -> None:
     """Do everything that is due."""
     timers = step.timers
@@ -595,10 +435,12 @@ _TIMERS: dict[Timer, Callable[[Step, Any], None]] = {
 }
 
 
+@rule_for(Space)
 def _space(step: Step, item: Space) -> None:
     step.space_low = item.low
 
 
+@rule_for(Relocate)
 def _relocate(step: Step, item: Relocate) -> None:
     """Write messages again at the log's end, so that their old segment can go."""
     if item.queue not in step.state.all_queues:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 from functools import partial
+from typing import get_args
 
 import pytest
 
@@ -14,15 +15,22 @@ from onceq.core.ending.ending import ENDED_AT_ONCE, UNASKED_FOR_ONE
 from onceq.core.state.queue_tables import DEAD_XACT
 from onceq.core.state.queues import lookup_id
 from onceq.core.state.state import State
+from onceq.core.step.step import RULES
 from onceq.errors import MessageNotFound, ReceiveTimeout
 from onceq.model import requests
 from onceq.model.marks import FOR_EVER_US
 from onceq.model.message import Journal, Properties
 from onceq.model.queue import QueueProperties
-from onceq.model.requests import Seek
+from onceq.model.requests import KINDS, Request, Seek
 from onceq.model.run import LENGTH_TYPE, Run
 from tests.unit.core.alone import IDENTITY, WAITS, Core
 from tests.unit.core.effort import stays_the_same
+
+
+def test_each_request_and_each_input_has_a_rule() -> None:
+    """A module with rules that ``core/manager.py`` does not import would leave some without."""
+    wanted = {*KINDS.values(), *get_args(inputs.Input)} - {Request}
+    assert wanted <= RULES.keys(), wanted - RULES.keys()
 
 
 def made(core: Core, name: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from onceq.service import daemon
-from onceq.service.config import Configuration
+from onceq.service.config import PID_FILE, Configuration
 from onceq.service.daemon import ALIVE, READY, Watchdog, notify, watchdog_s
 from onceq.service.data_directory import init
 
@@ -125,7 +125,7 @@ def test_signals_count_from_the_moment_its_process_id_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def note(self: daemon.Daemon, name: str, text: str) -> None:
-        if name == daemon.PID_FILE:
+        if name == PID_FILE:
             for number in (signal.SIGTERM, signal.SIGHUP):
                 assert signal.getsignal(number) is not signal.SIG_DFL
                 os.kill(os.getpid(), number)

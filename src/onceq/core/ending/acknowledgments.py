@@ -39,7 +39,7 @@ from onceq.core.state.queue_tables import ACKS_OWED, DEFERRED_LANE, ORDER_QUEUE_
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_EXPRESS, PUT_FINAL, PUT_HTTP, Op, RangeChange
 from onceq.core.step.connections import CheckedBatch, Mode, Target
-from onceq.core.step.step import ChangeBuilder, Step, answered, take_numbers
+from onceq.core.step.step import ChangeBuilder, Step, answered, rule_for, take_numbers
 from onceq.errors import InsufficientResources, NoDirectory, OnceqError
 from onceq.model.identity import NO_GUID, MessageId, guid_text
 from onceq.model.limits import (
@@ -174,6 +174,7 @@ def owed(step: Step, bytes_max: int) -> Live | None:
     return Live(ACKS_OWED, index, tuple(counters), tuple(extents), lengths)
 
 
+@rule_for(Compose)
 def pay(step: Step, item: Compose) -> None:
     """Make the acknowledgments of messages that the engine has read."""
     lane = step.state.all_queues[ACKS_OWED].lanes[item.lane]

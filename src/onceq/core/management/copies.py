@@ -39,7 +39,7 @@ from onceq.core.state.setups import (
     StorePutBack,
     TokenRevoked,
 )
-from onceq.core.step.step import AuditEntry, ChangeBuilder, Step, Timer, record_act
+from onceq.core.step.step import AuditEntry, ChangeBuilder, Step, Timer, record_act, rule_for
 from onceq.core.transaction.second_phase import undo_promised
 from onceq.model.identity import guid_text
 from onceq.model.letters import JobState
@@ -351,6 +351,7 @@ and acknowledgments come behind it."""
 # ---- restore -------------------------------------------------------------------------------------
 
 
+@rule_for(PutBack)
 def put_back(step: Step, item: PutBack) -> None:
     """Record it; answer how many messages were set aside.
 

@@ -42,7 +42,7 @@ from onceq.core.state.queues import AnyQueue, Queue, lookup_id
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import DamageDropped, FoundDamaged
 from onceq.core.state.state import IN_DOUBT, State
-from onceq.core.step.step import ChangeBuilder, Step
+from onceq.core.step.step import ChangeBuilder, Step, rule_for
 from onceq.core.transfer.outgoing_queue import start_if_possible
 from onceq.errors import DamagedPiece, DamagedRecord, InvalidParameter, MessageNotFound
 from onceq.model.branches import Phase
@@ -64,6 +64,7 @@ Span = tuple[int, int]
 """Begin and end of damaged bytes in the log."""
 
 
+@rule_for(Spoiled)
 def spoiled(step: Step, item: Spoiled) -> None:
     """Set aside every message in damaged bytes."""
     # First: a message that never left is not delivered when it is set aside, and not in doubt.
@@ -296,6 +297,7 @@ def scrub(step: Step, item: SteerOutgoing) -> None:
     step.answer(item.owner, item.request, None)
 
 
+@rule_for(Scrubbed)
 def scrubbed(step: Step, item: Scrubbed) -> None:
     """Record the progress of a scrub, for views."""
     step.scrub = item.view

@@ -30,7 +30,7 @@ from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queue_tables import ACKS_OWED
 from onceq.core.state.queues import Queue
 from onceq.core.step.connections import Mode
-from onceq.core.step.step import ChangeBuilder, Step
+from onceq.core.step.step import ChangeBuilder, Step, rule_for
 from onceq.core.transfer.in_doubt import inquire
 from onceq.core.transfer.outgoing_queue import start_if_possible
 from onceq.errors import (
@@ -56,6 +56,7 @@ from onceq.model.views.view import LISTS_AT_ONCE
 from onceq.packet.address import name_of
 
 
+@rule_for(DirectoryChanged)
 def changed(step: Step, item: DirectoryChanged) -> None:
     """Apply a directory that was read, or that cannot be read any more."""
     step.names.mode = Mode.OFFLINE if item.trouble else Mode.ONLINE
@@ -184,6 +185,7 @@ def _own(step: Step) -> Iterator[Queue]:
 # ---- distribution lists -----------------------------------------------------------------------
 
 
+@rule_for(EditDirectory)
 def edit(step: Step, item: EditDirectory) -> None:
     """Make, change or drop a list; this changes the directory, not this manager."""
     snapshot = read_directory(step, "a distribution list")

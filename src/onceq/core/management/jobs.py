@@ -44,7 +44,7 @@ from onceq.core.state.queues import AnyQueue, Queue, place_of
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import JobEnded, JobStarted
 from onceq.core.step.connections import CheckedBatch
-from onceq.core.step.step import AuditEntry, ChangeBuilder, Step, record_act, refusal
+from onceq.core.step.step import AuditEntry, ChangeBuilder, Step, record_act, refusal, rule_for
 from onceq.core.transfer import in_doubt, outgoing_queue
 from onceq.errors import (
     AccessDenied,
@@ -76,6 +76,7 @@ _REMOVES: Final = frozenset((JobAction.RETURN, JobAction.MOVE, JobAction.PURGE))
 # ---- requests ------------------------------------------------------------------------------------
 
 
+@rule_for(StartJob)
 def start(step: Step, item: StartJob) -> None:
     """Begin a job about the messages that are in its queues now."""
     order, jobs = item.order, step.state.jobs
@@ -117,6 +118,7 @@ def _local_targets(step: Step, to: str) -> list[int]:
     return [local_queue(step, name).number for name in names]
 
 
+@rule_for(CancelJob)
 def cancel(step: Step, item: CancelJob) -> None:
     """End a job between two batches."""
     job = _found(step, item.number)
@@ -180,12 +182,14 @@ def _held(step: Step, job: Job) -> int:
 # ---- carried out ---------------------------------------------------------------------------------
 
 
+@rule_for(NextJob)
 def next_job(step: Step, item: NextJob) -> None:
     """Answer which job is to be carried out next."""
     found = (job.work for job in step.state.jobs.running() if job.number > item.behind)
     step.answer(item.owner, item.request, next(found, None))
 
 
+@rule_for(JobBatch)
 def batch(step: Step, item: JobBatch) -> None:
     """Carry out a batch of a job, and record the progress; all of it or nothing.
 
@@ -213,6 +217,7 @@ def batch(step: Step, item: JobBatch) -> None:
     step.answer(item.owner, item.request, job.work if job.running else None)
 
 
+@rule_for(JobFailed)
 def failed(step: Step, item: JobFailed) -> None:
     """End a job that cannot continue."""
     job = step.state.jobs.get(item.job)

@@ -50,7 +50,7 @@ from onceq.core.state.queue_tables import queue_key_of
 from onceq.core.state.queues import AnyQueue, Queue
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.state.setups import MakerKnown, Offline, Paused, QueueDropped, QueueMade, QueueSet
-from onceq.core.step.step import ChangeBuilder, Step, refusal
+from onceq.core.step.step import ChangeBuilder, Step, refusal, rule_for
 from onceq.core.transaction import second_phase, unit_of_work
 from onceq.core.transfer.in_doubt import inquire
 from onceq.core.transfer.outgoing_queue import start_if_possible
@@ -85,6 +85,7 @@ RESERVED = ("private$\\order_queue$", "private$\\notify_queue$")
 """Queues that only queue managers use (Q-45)."""
 
 
+@rule_for(CreateQueue)
 def create(step: Step, item: CreateQueue) -> None:
     """Make a queue; whether it is transactional never changes (Q-1)."""
     state, asked = step.state, item.properties
@@ -119,6 +120,7 @@ def create(step: Step, item: CreateQueue) -> None:
     step.answer(item.owner, item.request, properties)
 
 
+@rule_for(SetQueue)
 def set_queue(step: Step, item: SetQueue) -> None:
     """Change properties of a queue: all that are named, or none (PRP-7).
 
@@ -141,11 +143,13 @@ def set_queue(step: Step, item: SetQueue) -> None:
     step.answer(item.owner, item.request, properties)
 
 
+@rule_for(HoldLog)
 def hold(step: Step, item: HoldLog) -> None:
     """Hold the files of the log for a backup: the engine does it, in order with other actions."""
     step.act(Hold(item.owner, item.request, item.verb.value, item.number))
 
 
+@rule_for(SteerOutgoing)
 def steer(step: Step, item: SteerOutgoing) -> None:
     """Pause, resume or resend an outgoing queue (EOD-45, EOD-46); pause or resume a queue."""
     if item.action is Steer.RELOAD:
@@ -341,6 +345,7 @@ _PURGED = MessageClass.NACK_QUEUE_PURGED
 _DELETED = MessageClass.NACK_QUEUE_DELETED
 
 
+@rule_for(PurgeQueue)
 def purge(step: Step, item: PurgeQueue) -> None:
     """Remove the messages of a queue; locked ones follow when their transaction ends, and do not
     count: if that commits, they were received (finding U3).
@@ -369,6 +374,7 @@ def purge(step: Step, item: PurgeQueue) -> None:
         step.begin(_purge_outgoing(step, item, queue))
 
 
+@rule_for(DeleteQueue)
 def delete(step: Step, item: DeleteQueue) -> None:
     """Delete a queue and what is in it; open transactions and waits on it fail (Q-37)."""
     (name,) = one_name(item.name)
@@ -497,6 +503,7 @@ def _end_all(step: Step, queue: AnyQueue) -> None:
 # ---- change settings -----------------------------------------------------------------------------
 
 
+@rule_for(Reconfigure)
 def reconfigure(step: Step, item: Reconfigure) -> None:
     """Continue with other settings.
 
@@ -520,12 +527,14 @@ def reconfigure(step: Step, item: Reconfigure) -> None:
         second_phase.watch(step, tx)
 
 
+@rule_for(TellDoors)
 def tell_doors(step: Step, item: TellDoors) -> None:
     """Record that the ways in for others have changed."""
     new, step.doors = item.issued - step.doors.issued, item
     end_unproven(step, sorted(new))
 
 
+@rule_for(TellTrail)
 def tell_trail(step: Step, item: TellTrail) -> None:
     """Record that the export of acts has changed, for the status."""
     step.trail = item

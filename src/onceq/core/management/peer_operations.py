@@ -23,7 +23,7 @@ from onceq.core.peers.trust import STAMP_SHIFT, rebind
 from onceq.core.state.peer_table import PREFIX, Binding, Progress
 from onceq.core.state.setups import AddressBound, ClockBelieved, NameUnbound, StreamSetBack
 from onceq.core.step.connections import SET_BACK
-from onceq.core.step.step import Step
+from onceq.core.step.step import Step, rule_for
 from onceq.errors import InsufficientResources, InvalidParameter, OnceqError, QueueNotFound
 from onceq.model.identity import NO_GUID, guid_bytes, guid_text
 from onceq.model.limits import CLOCKS_AHEAD_MAX, REASON_CHARS_MAX, STREAM_AHEAD_S_MAX
@@ -32,6 +32,7 @@ from onceq.model.views.managers import ClockAccepted, PeerView
 from onceq.model.views.queues import StreamReset
 
 
+@rule_for(ResetStream)
 def reset_stream(step: Step, item: ResetStream) -> None:
     """Set a stream back."""
     reason = _reason(item.reason)
@@ -64,6 +65,7 @@ def reset_stream(step: Step, item: ResetStream) -> None:
     step.answer(item.owner, item.request, done)
 
 
+@rule_for(AcceptClock)
 def accept_clock(step: Step, item: AcceptClock) -> None:
     """Accept the streams of a manager whose clock was ahead.
 
@@ -131,6 +133,7 @@ PEERS: Final[PagedListing[tuple[str, Binding], PeerView]] = PagedListing(
 """The managers that answer under connected names, and the managers at the plain addresses."""
 
 
+@rule_for(ForgetPeer)
 def forget_peer(step: Step, item: ForgetPeer) -> None:
     """Let another manager answer under a name, or speak at a plain address."""
     name = item.name.casefold()

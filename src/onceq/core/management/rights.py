@@ -34,7 +34,7 @@ from onceq.core.state.setups import (
     TokenCreated,
     TokenRevoked,
 )
-from onceq.core.step.step import AuditEntry, Step, Timer, record_act, refusal
+from onceq.core.step.step import AuditEntry, Step, Timer, record_act, refusal, rule_for
 from onceq.core.step.step import check as check_share
 from onceq.core.transaction.unit_of_work import owner_gone
 from onceq.errors import AccessDenied, InsufficientResources, InvalidParameter, OnceqError
@@ -68,6 +68,7 @@ from onceq.model.views.view import copy_by_name
 # ---- rights --------------------------------------------------------------------------------------
 
 
+@rule_for(OwnerGone)
 def gone(step: Step, item: OwnerGone) -> None:
     """Clean up after an application that is lost or has left."""
     owner_gone(step, item)
@@ -77,6 +78,7 @@ def gone(step: Step, item: OwnerGone) -> None:
     step.who.pop(item.owner, None)
 
 
+@rule_for(SetRights)
 def set_rights(step: Step, item: SetRights) -> None:
     """Grant rights, or take them away."""
     policy = step.state.policy
@@ -159,6 +161,7 @@ def look_again(step: Step) -> None:
             close_handle(step, number)
 
 
+@rule_for(ExplainRight)
 def explain(step: Step, item: ExplainRight) -> None:
     """Answer why an actor may do something, or not."""
     asks = step.actors.get(item.owner)
@@ -253,6 +256,7 @@ _DIRECTORY = "directory"
 names the one that has changed it."""
 
 
+@rule_for(RightsRead)
 def read(step: Step, item: RightsRead) -> None:
     """Apply rights in the directory that were read, or that cannot be read.
 
@@ -315,6 +319,7 @@ def _change(book: SharedRights, given: list[Grant], taken: list[Grant]) -> str:
 # ---- tokens --------------------------------------------------------------------------------------
 
 
+@rule_for(CreateToken)
 def create(step: Step, item: CreateToken) -> None:
     """Make a token.
 
@@ -352,6 +357,7 @@ def create(step: Step, item: CreateToken) -> None:
     step.answer(item.owner, item.request, made)
 
 
+@rule_for(RevokeToken)
 def revoke(step: Step, item: RevokeToken) -> None:
     """Revoke a token."""
     name = item.name
@@ -390,6 +396,7 @@ TOKENS: Final[PagedListing[Used, TokenView]] = PagedListing(
 # ---- connections that came with one ------------------------------------------------------------
 
 
+@rule_for(OwnerCame)
 def came(step: Step, item: OwnerCame) -> None:
     """Register an application that has connected and identified itself."""
     actor = item.actor

@@ -17,7 +17,7 @@ from onceq.core.decision import Answer
 from onceq.core.inputs import Witnessed
 from onceq.core.names import find_source
 from onceq.core.state.outgoing_queues import OutgoingQueue
-from onceq.core.step.step import NO_ENTRY, WHOLE, AuditEntry, Step, note_act, record_act
+from onceq.core.step.step import NO_ENTRY, WHOLE, AuditEntry, Step, note_act, record_act, rule_for
 from onceq.errors import InvalidParameter, OnceqError
 from onceq.model import requests
 from onceq.model.identity import guid_text, read_number
@@ -53,6 +53,7 @@ def _worth(step: Step, item: Request, error: OnceqError) -> bool:
     return step.first_time("an act was refused", f"{actor} {type(item).__name__}")
 
 
+@rule_for(Witnessed)
 def witnessed(step: Step, item: Witnessed) -> None:
     """Record an act in which the core has no part."""
     record_act(step, item.who, item.where, AuditEntry(item.what, item.about), item.result)

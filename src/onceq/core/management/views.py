@@ -49,7 +49,7 @@ from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.queue_tables import DEAD_LETTER, DEAD_XACT, title_of
 from onceq.core.state.queues import Queue
 from onceq.core.step.connections import Mode
-from onceq.core.step.step import Step
+from onceq.core.step.step import Step, rule_for
 from onceq.core.transfer.connecting import way_of
 from onceq.errors import InvalidParameter, OnceqError
 from onceq.model.addresses import HERE
@@ -266,6 +266,7 @@ S = TypeVar("S")
 Shown = Callable[[Step, Look], object]
 
 
+@rule_for(Look)
 def look(step: Step, item: Look) -> None:
     """Answer with the requested view."""
     shown = _SHOWN.get(item.what)

@@ -33,7 +33,7 @@ from onceq.core.receive.lookup import Place, ensure
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.queues import AnyQueue, Handle, Queue
 from onceq.core.state.records import Change, Op, RangeChange
-from onceq.core.step.step import ChangeBuilder, Step
+from onceq.core.step.step import ChangeBuilder, Step, rule_for
 from onceq.core.step.step import check as check_share
 from onceq.core.step.units import HeldRange, Transaction
 from onceq.errors import (
@@ -59,6 +59,7 @@ from onceq.model.shares import Thing
 _CLOSED: Final = "the queue is not open, or was closed"
 
 
+@rule_for(OpenQueue)
 def open_queue(step: Step, item: OpenQueue) -> None:
     """Check that a queue may be opened in this way, and hold it."""
     by = step.known_by(item.owner)
@@ -178,6 +179,7 @@ def check_alive(step: Step, item: Receive) -> None:
         raise QueueDeleted(f"{item.queue} was deleted; close it, and open it again if it is there")
 
 
+@rule_for(CloseQueue)
 def close_queue(step: Step, item: CloseQueue) -> None:
     """Close a handle."""
     handle_of(step, item.owner, item.handle)
@@ -193,6 +195,7 @@ def handle_of(step: Step, owner: int, number: int) -> Handle:
     return held
 
 
+@rule_for(RenewHold)
 def renew(step: Step, item: RenewHold) -> None:
     """Extend the hold of an owner that is still there."""
     held = handle_of(step, item.owner, item.handle)

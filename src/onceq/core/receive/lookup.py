@@ -26,7 +26,7 @@ from onceq.core.state.positions import Positions
 from onceq.core.state.queue_tables import is_counted
 from onceq.core.state.queues import AnyQueue, Queue, lookup_id, place_of
 from onceq.core.state.setups import MakerKnown, SubqueueDropped, SubqueueMade
-from onceq.core.step.step import Step, refusal
+from onceq.core.step.step import Step, refusal, rule_for
 from onceq.core.step.step import check as check_share
 from onceq.core.step.units import Cursor
 from onceq.errors import (
@@ -274,6 +274,7 @@ def _handed_runs(queue: AnyQueue, places: list[Place]) -> Handed:
 # ---- cursors -------------------------------------------------------------------------------------
 
 
+@rule_for(OpenCursor)
 def open_cursor(step: Step, item: OpenCursor) -> None:
     """Make a cursor at a queue that is held open.
 
@@ -293,6 +294,7 @@ def open_cursor(step: Step, item: OpenCursor) -> None:
     step.answer(item.owner, item.request, number)
 
 
+@rule_for(CloseCursor)
 def close_cursor(step: Step, item: CloseCursor) -> None:
     """Close a cursor."""
     find_cursor(step, item.owner, item.cursor)

@@ -48,7 +48,7 @@ from onceq.core.state.position_block import AVAILABLE, REMOVED
 from onceq.core.state.queues import AnyQueue, Queue, lookup_id, place_of
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import ReaderForgotten
-from onceq.core.step.step import ChangeBuilder, Step, Timer
+from onceq.core.step.step import ChangeBuilder, Step, Timer, rule_for
 from onceq.core.step.step import check as check_share
 from onceq.core.step.units import CopiedRange, HeldRange
 from onceq.errors import (
@@ -152,6 +152,7 @@ TIMERS_LOOKED_AT: Final = 1_024
 """Timers that may accumulate before those of finished receives are searched for."""
 
 
+@rule_for(Receive)
 def receive(step: Step, item: Receive) -> None:
     """Answer a receive or peek now, or let it wait."""
     queue = _checked(step, item)
@@ -468,6 +469,7 @@ def timed_out(step: Step, key: tuple[int, int]) -> None:
             step.answer(*key, nothing(item, queue))
 
 
+@rule_for(CancelReceive)
 def cancel(step: Step, item: CancelReceive) -> None:
     """Stop waiting."""
     waiting = step.readers.leave((item.owner, item.waiting))
@@ -489,6 +491,7 @@ def _unused(step: Step, item: Receive) -> None:
 ReadPlace = tuple[int, int, int]
 
 
+@rule_for(TakeRead)
 def take_read(step: Step, item: TakeRead) -> None:
     """Receive a range that was read, and remember its reader.
 
@@ -548,6 +551,7 @@ def _check_journal(step: Step, item: TakeRead, queue: Queue, places: list[ReadPl
         )
 
 
+@rule_for(ForgetReader)
 def forget_reader(step: Step, item: ForgetReader) -> None:
     """Forget a reader for an operator, so that it may start again."""
     queue = find_queue(step, item.queue)

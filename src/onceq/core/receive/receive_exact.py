@@ -24,7 +24,7 @@ from onceq.core.state.position_block import AVAILABLE, LOCKED, PURGING, REMOVED
 from onceq.core.state.queues import Queue, lookup_id, place_of
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.state.setups import FailureTold
-from onceq.core.step.step import Step
+from onceq.core.step.step import Step, rule_for
 from onceq.core.step.units import HeldRange, Transaction
 from onceq.errors import (
     InvalidHandle,
@@ -69,6 +69,7 @@ def _cut(held: HeldRange, chosen: list[int]) -> list[HeldRange]:
     return parts
 
 
+@rule_for(Reject)
 def reject(step: Step, item: Reject) -> None:
     """Mark messages: the commit ends them as refused by the receiver (RCV-15, case 103)."""
     queue = find_queue(step, item.queue)
@@ -105,6 +106,7 @@ def reject(step: Step, item: Reject) -> None:
     step.answer(item.owner, item.request, None)
 
 
+@rule_for(Claim)
 def claim(step: Step, item: Claim) -> None:
     """Receive exactly these messages, or none of them."""
     queue = find_queue(step, item.queue)
@@ -130,6 +132,7 @@ def claim(step: Step, item: Claim) -> None:
     step.answer(item.owner, item.request, sum(place[2] for place in places))
 
 
+@rule_for(Fetch)
 def fetch(step: Step, item: Fetch) -> None:
     """Answer the bytes of what a transaction holds, as many as fit into one answer."""
     queue = find_queue(step, item.queue)
@@ -164,6 +167,7 @@ def fetch(step: Step, item: Fetch) -> None:
 # ---- move message --------------------------------------------------------------------------------
 
 
+@rule_for(MoveMessage)
 def move(step: Step, item: MoveMessage) -> None:
     """Move one message, at once or with a transaction; checks in the order of Q-33.
 

@@ -13,6 +13,7 @@ Also here:
 
 * A change under construction: what it does already to each queue, and which numbers it takes.
 * Acts of administration become audit entries: records of what was done, by whom and from where.
+* ``rule_for``, by which a rule names the input or request that it decides.
 
 Upholds: I24 (per-application limits on shared tables), I7 (a message number is given once), I18
 (counters rise by one), I19 (a quota counts what the same record brings), I28 (every act is
@@ -22,10 +23,10 @@ attributed).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from heapq import heappush
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from onceq.core.decision import Action, Answer, Decision, Notice, Record, TellAct
 from onceq.core.inputs import TellDoors, TellTrail
@@ -499,3 +500,21 @@ def record_act(
             trail.next, now_s, who, where, deed.what, about, result, since, trail.head or BEGIN
         )
     )  # fmt: skip
+
+
+# ---- rules ---------------------------------------------------------------------------------------
+
+
+A = TypeVar("A")
+RULES: Final[dict[type[Any], Callable[[Step, Any], None]]] = {}
+"""The rule for each input and each request; ``core/manager.py`` imports all modules with rules."""
+
+
+def rule_for(kind: type[A]) -> Callable[[Callable[[Step, A], None]], Callable[[Step, A], None]]:
+    """Enter the function below as the one rule for an input or a request."""
+
+    def enter(rule: Callable[[Step, A], None]) -> Callable[[Step, A], None]:
+        assert RULES.setdefault(kind, rule) is rule, f"two rules for {kind.__name__}"
+        return rule
+
+    return enter

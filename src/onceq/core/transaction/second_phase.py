@@ -30,7 +30,7 @@ from onceq.core.state.branch_table import Group, Marks
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import Change
 from onceq.core.state.setups import GroupCommitted, GroupForgotten
-from onceq.core.step.step import ChangeBuilder, Step, Timer, refusal
+from onceq.core.step.step import ChangeBuilder, Step, Timer, refusal, rule_for
 from onceq.core.step.units import GroupOver, Transaction
 from onceq.core.transaction.unit_of_work import PHASES, Verb, put_back, release, take_effect
 from onceq.errors import (
@@ -184,6 +184,7 @@ def _undo(step: Step, tx: Transaction) -> None:
 # ---- groups --------------------------------------------------------------------------------------
 
 
+@rule_for(BeginAttempt)
 def begin(step: Step, item: BeginAttempt) -> None:
     """Make the identifier of an attempt for an application.
 
@@ -227,6 +228,7 @@ def begin(step: Step, item: BeginAttempt) -> None:
     step.answer(item.owner, item.request, made)
 
 
+@rule_for(CommitGroup)
 def commit(step: Step, item: CommitGroup) -> None:
     """Commit all branches of the list, unless that version was committed before."""
     _check(step, item.prefix, item.xids)
@@ -274,6 +276,7 @@ def finish(step: Step) -> None:
         carry_out(step, by_number[number])
 
 
+@rule_for(RollbackGroup)
 def rollback(step: Step, item: RollbackGroup) -> None:
     """Give a batch up permanently: undo the owner's prepared branches of all attempts, and those
     that the owner is still to prepare."""
@@ -285,6 +288,7 @@ def rollback(step: Step, item: RollbackGroup) -> None:
     step.answer(item.owner, item.request, _drop(step, item.owner, item.prefix))
 
 
+@rule_for(ForgetGroup)
 def forget(step: Step, item: ForgetGroup) -> None:
     """Forget an application that is gone, or starts again."""
     if step.state.groups.get(item.app) is None:

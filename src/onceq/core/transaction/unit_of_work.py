@@ -32,7 +32,7 @@ from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_EXPRESS, Op, RangeChange
 from onceq.core.state.setups import FailureTold
 from onceq.core.step.connections import CheckedBatch
-from onceq.core.step.step import AuditEntry, ChangeBuilder, Step, Timer, note_act
+from onceq.core.step.step import AuditEntry, ChangeBuilder, Step, Timer, note_act, rule_for
 from onceq.core.step.step import check as check_share
 from onceq.core.step.units import CopiedRange, HeldRange, Transaction
 from onceq.errors import (
@@ -161,6 +161,7 @@ def into(verb: Verb, xid: Xid, phase: Phase) -> Phase:
 # ---- unit of work --------------------------------------------------------------------------------
 
 
+@rule_for(Begin)
 def begin(step: Step, item: Begin) -> None:
     """Open a transaction.
 
@@ -206,6 +207,7 @@ def check_free(step: Step, owner: int, number: int) -> None:
         raise UsageError(f"transaction number {number} is in use; numbers begin at 1")
 
 
+@rule_for(Send)
 def send(step: Step, item: Send) -> None:
     """Send inside a transaction, or at once (SND-26)."""
     if item.transaction:
@@ -226,6 +228,7 @@ def send(step: Step, item: Send) -> None:
     step.answer(item.owner, item.request, Sent(first, count))
 
 
+@rule_for(Commit)
 def commit(step: Step, item: Commit) -> None:
     """Add the last sends and carry out the transaction in one record; begin the next one with it,
     if one is wanted."""
@@ -362,6 +365,7 @@ def _done(build: ChangeBuilder, held: HeldRange) -> None:
         queue.shown.difference_update((index, at) for at in range(first, first + count))
 
 
+@rule_for(Abort)
 def abort(step: Step, item: Abort) -> None:
     """Undo a transaction."""
     # A transaction that was never begun, or that time has undone, has nothing to undo.
@@ -438,6 +442,7 @@ def owner_gone(step: Step, item: OwnerGone) -> None:
     forget_reader(step, owner)
 
 
+@rule_for(AskOutcome)
 def outcome(step: Step, item: AskOutcome) -> None:
     """Answer the outcome of a commit, and make sure that it stays true (``Fences``)."""
     now, age_s = step.now, step.settings.outcome_age_s

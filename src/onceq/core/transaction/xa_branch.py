@@ -51,7 +51,7 @@ from onceq.core.state.setups import (
     RowsMissing,
 )
 from onceq.core.step.connections import CheckedBatch, Deadlines, StoredBatch, Target
-from onceq.core.step.step import Step, refusal
+from onceq.core.step.step import Step, refusal, rule_for
 from onceq.core.step.units import HeldRange, Transaction
 from onceq.core.transaction import second_phase
 from onceq.core.transaction.second_phase import carry_out, undo_promised
@@ -240,6 +240,7 @@ def _load_properties(values: dict[str, Any]) -> Properties:
 # ---- work --------------------------------------------------------------------------------
 
 
+@rule_for(StartBranch)
 def start(step: Step, item: StartBranch) -> None:
     """Associate a transaction number with a branch."""
     admitted(step)
@@ -276,6 +277,7 @@ def _check_attempt(step: Step, item: StartBranch) -> None:
         )
 
 
+@rule_for(EndBranch)
 def end(step: Step, item: EndBranch) -> None:
     """Dissociate a transaction number; a suspended branch may be ended from where it was."""
     tx = _known(step, item.xid)
@@ -326,6 +328,7 @@ def _unknown(step: Step, xid: Xid) -> Exception:
 # ---- the first phase ---------------------------------------------------------------------
 
 
+@rule_for(PrepareBranch)
 def prepare(step: Step, item: PrepareBranch) -> None:
     """Promise both outcomes, in one record (XTX-3)."""
     tx = _known(step, item.xid)
@@ -442,6 +445,7 @@ def _held(values: list[Any]) -> HeldRange:
 # ---- the second phase --------------------------------------------------------------------
 
 
+@rule_for(CommitBranch)
 def commit(step: Step, item: CommitBranch) -> None:
     """Carry out all of a branch, in one record with its end."""
     tx = _known(step, item.xid)
@@ -461,6 +465,7 @@ def commit(step: Step, item: CommitBranch) -> None:
     step.answer(item.owner, item.request, result)
 
 
+@rule_for(RollbackBranch)
 def rollback(step: Step, item: RollbackBranch) -> None:
     """Undo a branch: nothing was sent, and what it has received is back in its place."""
     if item.xid not in step.units.branches and step.units.refused.pop(item.xid, None) is not None:
@@ -492,6 +497,7 @@ def _decided_by_hand(step: Step, xid: Xid, how: str) -> None:
     step.act(Notice("a branch was decided by hand", values))
 
 
+@rule_for(ForgetBranch)
 def forget(step: Step, item: ForgetBranch) -> None:
     """Forget an operator's decision that the coordinator knows."""
     branch = step.state.branches.get(item.xid)
@@ -505,6 +511,7 @@ def forget(step: Step, item: ForgetBranch) -> None:
 # ---- deciding for others -----------------------------------------------------------------
 
 
+@rule_for(Enlist)
 def enlist(step: Step, item: Enlist) -> None:
     """Let the commit of this transaction decide for a partner, too."""
     admitted(step)
@@ -528,6 +535,7 @@ def enlist(step: Step, item: Enlist) -> None:
     step.answer(item.owner, item.request, tx.gtrid)
 
 
+@rule_for(AskDecision)
 def decision(step: Step, item: AskDecision) -> None:
     """Answer what was decided; what is neither on record nor open never will be decided."""
     at_work = item.gtrid in step.units.deciding or item.gtrid in step.units.telling
@@ -542,12 +550,14 @@ def decision(step: Step, item: AskDecision) -> None:
     step.answer(item.owner, item.request, answer)
 
 
+@rule_for(LeaveDecision)
 def leave(step: Step, item: LeaveDecision) -> None:
     """Release a decision whose application could not tell all partners: others may tell them."""
     step.units.telling.pop(item.gtrid, None)
     step.answer(item.owner, item.request, None)
 
 
+@rule_for(DecisionDone)
 def done(step: Step, item: DecisionDone) -> None:
     """Remove a decision that every partner has carried out: no question will come."""
     step.units.telling.pop(item.gtrid, None)
@@ -559,6 +569,7 @@ def done(step: Step, item: DecisionDone) -> None:
 # ---- last agent ----------------------------------------------------------------------------------
 
 
+@rule_for(Promise)
 def promise(step: Step, item: Promise) -> None:
     """Promise both outcomes of an open transaction, which a row decides.
 
@@ -622,6 +633,7 @@ def _unit_of(step: Step, item: Promise) -> Transaction:
     return tx
 
 
+@rule_for(AskRows)
 def rows(step: Step, item: AskRows) -> None:
     """Answer which rows should be in a database, and record which were found."""
     name, seen = item.agent, step.state.branches.rows.get(item.agent)

@@ -41,7 +41,7 @@ from onceq.core.state.positions import Link
 from onceq.core.state.queue_tables import DEAD_LETTER
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_DEADLETTER, PUT_EXPRESS, PUT_WANTS, Seen
-from onceq.core.step.step import ChangeBuilder, Step
+from onceq.core.step.step import ChangeBuilder, Step, rule_for
 from onceq.core.transfer.abandoned_streams import acked_strangely
 from onceq.core.transfer.admission import (
     ending_of,
@@ -167,6 +167,7 @@ def _take_plain(
 NO_PLACE = "no place for more message streams, outgoing queues or messages now"
 
 
+@rule_for(Arrived)
 def arrived(step: Step, item: Arrived) -> None:
     """Take in one run."""
     peer = step.sessions.peers.get(item.session)

@@ -34,7 +34,7 @@ from onceq.core.state.positions import Link, LinkEvent
 from onceq.core.state.queues import AnyQueue
 from onceq.core.state.records import PUT_ONCE, Op, RangeChange
 from onceq.core.step.connections import ConnectAttempt
-from onceq.core.step.step import ChangeBuilder, Step
+from onceq.core.step.step import ChangeBuilder, Step, rule_for
 from onceq.core.transfer.abandoned_streams import question
 from onceq.core.transfer.connecting import attach, put_off
 from onceq.core.transfer.forward import FORWARD_LANE
@@ -122,6 +122,7 @@ def _ask_later(step: Step, outgoing: OutgoingQueue) -> None:
 # ---- sessions ------------------------------------------------------------------------------------
 
 
+@rule_for(SessionOpened)
 def opened(step: Step, item: SessionOpened) -> None:
     """Register a session that is ready."""
     asked_for = step.state.all_queues.get(item.outgoing)
@@ -224,6 +225,7 @@ def _is_itself(step: Step, item: SessionOpened, first: OutgoingQueue | None) -> 
     return item.life == step.state.lives.id and (first is None or is_local(step, first.name))
 
 
+@rule_for(SessionClosed)
 def closed(step: Step, item: SessionClosed) -> None:
     """Remove a closed session; what was under way on it goes out again on the next one."""
     peer = step.sessions.peers.pop(item.session, None)
@@ -246,6 +248,7 @@ def closed(step: Step, item: SessionClosed) -> None:
     step.sessions.contacts.release(contact)
 
 
+@rule_for(ConnectFailed)
 def connect_failed(step: Step, item: ConnectFailed) -> None:
     """Record that the destination cannot be reached now."""
     contact = step.sessions.contacts.answered(item.outgoing, reason=item.reason)
@@ -300,6 +303,7 @@ def contact_due(
     step.sessions.contacts.release(contact)
 
 
+@rule_for(SessionAcked)
 def acked(step: Step, item: SessionAcked) -> None:
     """Apply the peer's counts of received messages and of recoverable ones that are durable there.
 

@@ -28,7 +28,7 @@ from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import TRANSACTIONAL_LANE
-from onceq.core.step.step import Step
+from onceq.core.step.step import Step, rule_for
 from onceq.core.transfer.connecting import attach
 from onceq.core.transfer.outgoing_queue import (
     about_to_leave,
@@ -72,6 +72,7 @@ class _Load:
         return self.count >= self.messages or self.size >= self.bytes
 
 
+@rule_for(Room)
 def room(step: Step, item: Room) -> None:
     """Fill a session that has room: order acknowledgments first, then waiting messages."""
     peer = step.sessions.peers.get(item.session)
