@@ -57,9 +57,9 @@ def _the_new_one_may_tell_of_what_was(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_future_is_accepted(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.transfer import ordered_arrival
+    from onceq.core.transfer import admission
 
-    patch.setattr(ordered_arrival, "refused_as_future", lambda *_: False)
+    patch.setattr(admission, "refused_as_future", lambda *_: False)
 
 
 def _a_future_is_noted_of_an_inquiry(patch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,10 @@
 """Decide whether arriving messages may enter: whether there is room, and why a queue refuses them.
 
-Upholds: I19 (quotas), I24 (strangers have a share).
+``admit`` is the list of all reasons to distrust or refuse what is next in its stream, in the order
+in which they count. It is asked once for each run and gives one verdict. It is here and not in
+``core/peers``, because rights, quotas and answers are above that room.
+
+Upholds: I9, I19 (quotas), I24 (strangers have a share).
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from onceq.core.ending.table import Ending
 from onceq.core.names import arrival_name, is_local
 from onceq.core.peers.answer_addresses import expect_answer, goes_home
 from onceq.core.peers.strangers import answer_room, known, quota_for, unasked_room
-from onceq.core.peers.trust import disbelieve
+from onceq.core.peers.trust import disbelieve, refused_as_future
 from onceq.core.rights import (
     PlaceKind,
     may_deliver,
@@ -24,7 +28,7 @@ from onceq.core.rights import (
     places,
 )
 from onceq.core.send import computer_full, over_quota, queue_full
-from onceq.core.state.peer_table import Peer
+from onceq.core.state.peer_table import Peer, Progress
 from onceq.core.state.queue_tables import DEAD_XACT
 from onceq.core.state.queues import Queue
 from onceq.core.step.step import Step, answered, refusal
@@ -35,12 +39,60 @@ from onceq.model.marks import NEVER_S
 from onceq.model.names import FormatName, parse_any
 from onceq.model.patterns import QueueName
 from onceq.model.queue import QUOTA_UNLIMITED_KB
+from onceq.model.record import Record
 from onceq.model.resultcodes import MessageClass
 from onceq.model.run import Run
 from onceq.model.shares import Thing
+from onceq.packet.acks import FUTURE, NO_ROOM
 from onceq.packet.arrived import ArrivedRun
 from onceq.packet.decode import message_of
 from onceq.packet.headers import headers
+
+
+class Admission(Record, frozen=True):
+    """The verdict on a run of a stream.
+
+    Attributes:
+        refusal: Class of the negative acknowledgment for the messages that its queue refuses
+            (``fates`` says which, if it is the quota); 0: it refuses none.
+        turned_away: Why none is stored or refused now, and the sender is told (``TurnedAway``);
+            0: it is not turned away.
+        later: There is no room, and the sender is not told why: the session is closed.
+    """
+
+    refusal: int = 0
+    turned_away: int = 0
+    later: bool = False
+
+
+ADMITTED: Final = Admission()
+
+
+def admit(
+    step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None, progress: Progress | None,
+    *, duplicates: int | None,
+) -> Admission:  # fmt: skip
+    """Judge a run of a stream, after the receiver filter.
+
+    Args:
+        progress: How far its stream is here; None: there is no entry.
+        duplicates: How many of its messages are repetitions, if all others are next in order; None:
+            none of them is next, and only the stream is judged.
+    """
+    stream = progress.stream if progress is not None else 0
+    if run.stream > stream and refused_as_future(step, peer, run.source, run.stream):
+        return Admission(turned_away=FUTURE)
+    if duplicates is None:
+        return ADMITTED
+    # A sender that has an entry continues, even if the table is full.
+    if progress is None and not stream_room(step, run.source):
+        return Admission(later=True)
+    size = len(run.packets.data) - sum(run.packets.lengths[:duplicates])
+    refusal = refusal_of(step, peer, run, queue, size)
+    # Over HTTP ``_http_takes`` has declined all refusals but those that are only too late.
+    if refusal and not run.http and not refusal_room(step, run, refusal):
+        return Admission(turned_away=NO_ROOM)
+    return Admission(refusal=refusal) if refusal else ADMITTED
 
 
 def room_for(step: Step, run: ArrivedRun) -> bool:

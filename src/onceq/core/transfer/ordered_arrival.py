@@ -30,21 +30,12 @@ from onceq.core.names import arrival_key
 from onceq.core.peers import lives
 from onceq.core.peers.answer_addresses import learn_address
 from onceq.core.peers.duplicate_identity import twice
-from onceq.core.peers.trust import refused_as_future, turn_away
+from onceq.core.peers.trust import turn_away
 from onceq.core.state.peer_table import Peer, Progress
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_FINAL, PUT_HTTP, PUT_WANTS, Advance, Put
 from onceq.core.step.step import ChangeBuilder, Step
-from onceq.core.transfer.admission import (
-    ending_of,
-    expect_answers,
-    fates,
-    heard,
-    refusal_of,
-    refusal_room,
-    room_for,
-    stream_room,
-)
+from onceq.core.transfer.admission import admit, ending_of, expect_answers, fates, heard, room_for
 from onceq.core.transfer.order_acknowledgments import beginning_missing, schedule_ack
 from onceq.model.marks import NEVER_S
 from onceq.model.record import Record
@@ -257,27 +248,25 @@ def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | No
     progress, accepted = step.state.progress.get((run.source, key)), step.sessions.watch.accepted
     stream = progress.stream if progress is not None else 0
     count = len(run.message_numbers)
-    if run.stream > stream and refused_as_future(step, peer, run.source, run.stream):
-        turn_away(step, peer, run, acks.FUTURE, here=stream)
-        return True
     judgment = _verdict_on(step, run, progress)
+    answer, skip = ANSWERS[judgment.verdict], judgment.duplicates
+    admission = admit(
+        step, peer, run, queue, progress, duplicates=skip if answer.accepted else None
+    )
+    if admission.turned_away:
+        turn_away(step, peer, run, admission.turned_away, here=stream)
+        return True
+    if admission.later:
+        return False
     ahead = judgment.verdict is Verdict.GAP and not run.http
     if ahead and _kept(step, peer, run, key, progress, queue):
         return True
     if step.settings.history:
         _observe(step, run, key, judgment)
-    answer = ANSWERS[judgment.verdict]
     if answer.accepted:
-        # A sender that has an entry continues, even if the table is full.
-        if progress is None and not stream_room(step, run.source):
-            return False
-        skip = judgment.duplicates
-        packets = run.packets.part(skip, count - skip) if skip else run.packets
-        refusal = refusal_of(step, peer, run, queue, len(packets.data))
-        # Over HTTP ``_http_takes`` has declined all refusals but those that are only too late.
-        if refusal and not run.http and not refusal_room(step, run, refusal):
-            turn_away(step, peer, run, acks.NO_ROOM, here=stream)
-            return True
+        packets, refusal = run.packets, admission.refusal
+        if skip:
+            packets = packets.part(skip, count - skip)
         if run.acknowledge or run.receipts:
             expect_answers(step, peer, run, refusal)
         if run.receipts and not learn_address(
