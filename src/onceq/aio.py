@@ -70,8 +70,7 @@ async def open(
     directory: str | Directory | None = None,
 ) -> AsyncQueueManager:
     """Run a queue manager inside this process, as ``onceq.open`` does."""
-    from onceq.embedded.host import start
-    from onceq.embedded.link import AsyncEmbeddedLink
+    from onceq.embedded.host import AsyncEmbeddedLink, start
 
     def started() -> AsyncEmbeddedLink:
         return AsyncEmbeddedLink(

@@ -12,8 +12,7 @@ from itertools import count
 import pytest
 
 from onceq.client.threads.manager import QueueManager
-from onceq.embedded.host import EmbeddedHost
-from onceq.embedded.link import EmbeddedLink
+from onceq.embedded.host import EmbeddedHost, EmbeddedLink
 from tests.budgets.counting import Cost, counted
 from tests.budgets.last_agent import Decides, without_recovery
 from tests.conformance import world as worlds

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceq.client.link import Greeting
+from onceq.client.link import Greeting, Session
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.session import Session
 from onceq.errors import OnceqError
 from onceq.model import requests
 from onceq.model.requests import Request, Seek

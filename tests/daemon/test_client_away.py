@@ -17,7 +17,7 @@ import pytest
 
 import onceq
 from onceq import aio, errors
-from onceq.client import session
+from onceq.client import link
 from onceq.model.branches import Xid
 from tests.daemon.applications import WAIT_S, Blocking, Daemon, _in, background_loop
 
@@ -222,7 +222,7 @@ def test_both_faces_see_the_same(
     daemon: Daemon, how: str, back: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not back:
-        monkeypatch.setattr(session, "RECONNECT_S", (0.0,))
+        monkeypatch.setattr(link, "RECONNECT_S", (0.0,))
     with faces(daemon) as clients:
         table = {face: prepared(qm, face) for face, qm in clients.items()}
         disturb(daemon, how, back=back)
@@ -273,7 +273,7 @@ def test_an_orderly_stop_answers_what_it_was_asked(
     daemon: Daemon, face: str, asked: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Done, or certainly not: never in doubt. The request is in the socket when the stop comes."""
-    monkeypatch.setattr(session, "RECONNECT_S", (0.0,))
+    monkeypatch.setattr(link, "RECONNECT_S", (0.0,))
     with faces(daemon) as clients:
         operation = ASKED[asked](clients[face])
         seen: list[type[BaseException] | None] = []

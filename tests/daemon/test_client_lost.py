@@ -182,7 +182,7 @@ class Deadly:
 def test_a_manager_that_dies_after_its_decision_does_not_undo_it(
     daemon: Daemon, qm: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onceq.client.session.RECONNECT_S", ())
+    monkeypatch.setattr("onceq.client.link.RECONNECT_S", ())
     tx = qm.transaction()
     tx.enlist(Deadly(daemon))
     tx.send(T, b"1")
@@ -343,7 +343,7 @@ def test_an_idle_client_does_not_notice_a_restart(daemon: Daemon) -> None:
 def test_a_manager_that_stays_away_is_said_to_be(
     daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onceq.client.session.RECONNECT_S", (0.0, 0.0))
+    monkeypatch.setattr("onceq.client.link.RECONNECT_S", (0.0, 0.0))
     with onceq.connect(daemon.where) as qm:
         tx = qm.transaction()
         tx.send(T, b"patient")

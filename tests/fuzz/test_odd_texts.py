@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onceq.client.link import check_types
 from onceq.core.inputs import OwnerCame, Tick
 from onceq.errors import OnceqError
 from onceq.model import requests
@@ -23,7 +24,6 @@ from onceq.model.identity import TransactionId
 from onceq.model.letters import JobAction
 from onceq.model.requests import Request
 from onceq.model.requests.request import said
-from onceq.model.requests.types import check_types
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.views.looks import LOOKS
 from onceq.service.api import admit

@@ -18,7 +18,7 @@ import pytest
 
 import onceq
 from onceq import aio
-from onceq.client import session
+from onceq.client import link
 from onceq.errors import (
     AnswerOverdue,
     InDoubt,
@@ -64,7 +64,7 @@ def qm(request: pytest.FixtureRequest, place: Place) -> Iterator[Any]:
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers are overdue soon, and a manager that stands still is not asked for seconds."""
     monkeypatch.setattr(both_ends, "GRACE_S", 0.1)
-    monkeypatch.setattr(session, "RECONNECT_S", (0.05,))
+    monkeypatch.setattr(link, "RECONNECT_S", (0.05,))
 
 
 def test_a_receive_for_good_gives_up_and_what_comes_late_is_given_to_the_next(

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import onceq
-from onceq.client import session
+from onceq.client import link
 from onceq.embedded import data_directory
 from onceq.errors import ManagerAway, OnceqError, ReceiveTimeout, StoreLocked
 from onceq.sockets import both_ends
@@ -36,7 +36,7 @@ from proof.torture.hosts.program import Program
 
 IMPATIENT: tuple[tuple[object, str, object], ...] = (
     (both_ends, "GRACE_S", 0.1), (both_ends, "SILENT_S", 0.5),
-    (session, "RECONNECT_S", (0.05, 0.2)),
+    (link, "RECONNECT_S", (0.05, 0.2)),
 )  # fmt: skip
 
 

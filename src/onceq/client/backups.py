@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from onceq.client.address import is_data_directory
+from onceq.client.link import Session
 from onceq.client.plans.plan import Plan, ask, do
 from onceq.client.results import BackupReport, Progress
-from onceq.client.session import Session
 from onceq.errors import UnsupportedOperation
 from onceq.file_access import CONFIGURATION_FILE
 from onceq.model import requests

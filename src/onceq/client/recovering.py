@@ -19,9 +19,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
+from onceq.client.link import Session
 from onceq.client.plans import branches, operate
 from onceq.client.plans.plan import Plan
-from onceq.client.session import Session
 from onceq.errors import OnceqError
 from onceq.model.branches import Decision, Xid, partner_name
 from onceq.model.views.looks import BranchView, RowsView

@@ -24,13 +24,13 @@ from typing import Any, Final, Protocol, TypeVar, Unpack
 from onceq.client.binding import get_ambient, set_ambient
 from onceq.client.enlisting import AnyTransaction, leave
 from onceq.client.handlers import check_done
+from onceq.client.link import Session
 from onceq.client.plans.plan import Plan, ask, do, look, within
 from onceq.client.plans.receive import peek
 from onceq.client.plans.selection import wait_ms
 from onceq.client.plans.send import QUEUE, endings, found_by, remove_older, send, tracking_queue
 from onceq.client.plans.unit_of_work import outcome
 from onceq.client.properties import NOTHING, Body, Nothing, SendProperties, answering, json_body
-from onceq.client.session import Session
 from onceq.client.stopping import log
 from onceq.errors import (
     InDoubt,

@@ -158,7 +158,7 @@ class Spoiled:
 
 @dataclass(frozen=True, slots=True)
 class Scrubbed:
-    """How far a scrub has come (``service/scrub.py``); what it found came as ``Spoiled``."""
+    """How far a scrub has come (``service/upkeep.py``); what it found came as ``Spoiled``."""
 
     view: ScrubView
 

@@ -42,8 +42,7 @@ def open(
         StoreLocked: It runs already, in this or another process.
         NotAStore: There is no queue manager in it (and ``create`` is false), or something else.
     """
-    from onceq.embedded.host import start
-    from onceq.embedded.link import EmbeddedLink
+    from onceq.embedded.host import EmbeddedLink, start
 
     host = start(
         fspath(path), name=name, create=create, listen=listen, peers=peers,

@@ -15,11 +15,11 @@ from typing import Any, Final, TypeVar
 from opentelemetry.trace import Span, SpanKind, TracerProvider
 
 from onceq.client.handlers import awaiting, check_handler
+from onceq.client.link import Session
 from onceq.client.plans.branches import started
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.properties import NOTHING
-from onceq.client.session import Session
 from onceq.client.tasks import running as in_tasks
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.client.tasks.transaction import AsyncBranch, AsyncTransaction

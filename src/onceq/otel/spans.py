@@ -30,13 +30,13 @@ from opentelemetry.trace import (
     TracerProvider,
 )
 
+from onceq.client.link import Session
 from onceq.client.plans.branches import BranchUnit
 from onceq.client.plans.plan import DONE, Plan
 from onceq.client.plans.sending_unit import ENDING, LOST, NOTHING, PipelinedReceive
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.properties import Bodies
 from onceq.client.results import MessageIds
-from onceq.client.session import Session
 from onceq.errors import (
     CommittedByHand,
     InDoubt,

@@ -68,11 +68,10 @@ from onceq.service.committer import (
 from onceq.service.config import MappingFolder
 from onceq.service.naming import Naming
 from onceq.service.pacing import Kind, Portions
-from onceq.service.scrub import Scrubbing
 from onceq.service.sessions import Network, Sessions
 from onceq.service.tokens import TokenDoor
 from onceq.service.trail_files import TellingActs, TrailExport
-from onceq.service.upkeep import Upkeep
+from onceq.service.upkeep import Scrubbing, Upkeep
 
 OWED_BYTES = 4 << 20
 """Bytes of messages read at once in order to acknowledge them."""

@@ -20,8 +20,7 @@ from typing import Any, Final, Self, cast
 
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.client.threads.manager import QueueManager
-from onceq.embedded.host import EmbeddedHost
-from onceq.embedded.link import AsyncEmbeddedLink, EmbeddedLink
+from onceq.embedded.host import AsyncEmbeddedLink, EmbeddedHost, EmbeddedLink
 from onceq.errors import ServiceNotAvailable, StorageFailure
 from onceq.model.identity import Identity
 from onceq.model.limits import LOG_SEGMENT_BYTES_MIN

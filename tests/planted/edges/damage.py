@@ -14,8 +14,7 @@ from onceq.model.log import BLOCK_BYTES, LARGE_BLOCK_BYTES, LARGE_RECORD_BYTES, 
 from onceq.service import answers
 from onceq.service.answers import Verifying
 from onceq.service.engine import Engine
-from onceq.service.scrub import Scrubbing
-from onceq.service.upkeep import Upkeep
+from onceq.service.upkeep import Scrubbing, Upkeep
 from onceq.store import framing, promises, recovery, scan, verified
 from onceq.store.checkpoints import Head
 from onceq.store.framing import Frame, Framing, crc32

@@ -6,8 +6,8 @@ import pytest
 
 from onceq.client import async_link, loops, socket_link
 from onceq.client.async_link import AsyncLink
+from onceq.client.link import Session
 from onceq.client.plans import unit_of_work
-from onceq.client.session import Session
 from onceq.client.socket_link import SocketLink
 from onceq.client.threads import connected
 from onceq.client.threads.transaction import Transaction

@@ -49,7 +49,7 @@ def _a_mark_stays_where_it_was(patch: pytest.MonkeyPatch) -> None:
 
 
 def _nobody_is_waited_for(patch: pytest.MonkeyPatch) -> None:
-    from onceq.embedded.link import EmbeddedLink
+    from onceq.embedded.host import EmbeddedLink
 
     patch.setattr(EmbeddedLink, "_awaited", property(lambda self: False))
 

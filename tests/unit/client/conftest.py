@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from onceq.client import properties
-from onceq.client.link import Greeting
+from onceq.client.link import Greeting, Session
 from onceq.client.plans import sending_unit
-from onceq.client.session import Session
 from tests.unit.client.script import Script
 
 

@@ -14,8 +14,8 @@ import pytest
 import onceq
 from onceq import aio
 from onceq.client.binding import tasks, threads
+from onceq.client.link import Session
 from onceq.client.plans.plan import Plan, ask
-from onceq.client.session import Session
 from onceq.model import requests
 from tests.unit.client.script import Script
 

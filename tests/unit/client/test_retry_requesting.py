@@ -6,9 +6,9 @@ from array import array
 
 import pytest
 
+from onceq.client.link import Session
 from onceq.client.plans.send import remove_older
 from onceq.client.retry import REPLIES, request
-from onceq.client.session import Session
 from onceq.errors import (
     AccessDenied,
     LinkLost,

@@ -8,9 +8,8 @@ from array import array
 
 import pytest
 
-from onceq.client.link import Greeting
+from onceq.client.link import DESTINATIONS_MAX, Greeting, Session
 from onceq.client.plans.unit_of_work import not_committed
-from onceq.client.session import DESTINATIONS_MAX, Session
 from onceq.core.state.client_memory import Outcomes, began_s
 from onceq.errors import InvalidParameter, ServiceNotAvailable, TransactionOver
 from onceq.model.identity import TransactionId

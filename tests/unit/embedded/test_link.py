@@ -15,8 +15,7 @@ import pytest
 from onceq import aio
 from onceq.client.link import Link, Request
 from onceq.embedded import host as host_module
-from onceq.embedded.host import start
-from onceq.embedded.link import AsyncEmbeddedLink, EmbeddedLink
+from onceq.embedded.host import AsyncEmbeddedLink, EmbeddedLink, start
 from onceq.errors import QueueNotFound, ServiceNotAvailable
 from onceq.model import requests
 from onceq.model.message import PLAIN

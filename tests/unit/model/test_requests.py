@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from onceq.client.link import check_types
 from onceq.errors import InvalidParameter
 from onceq.model import requests
 from onceq.model.branches import Xid
@@ -20,7 +21,6 @@ from onceq.model.limits import (
     READER_CHARS_MAX,
 )
 from onceq.model.requests import PickBy, Request, Steer
-from onceq.model.requests.types import check_types
 from onceq.model.requests.xa import VERSION_MAX
 
 XID = Xid(7, b"g", b"b")

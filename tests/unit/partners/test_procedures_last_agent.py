@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 
 from onceq.client.enlisting import Partners
-from onceq.client.link import Greeting
+from onceq.client.link import Greeting, Session
 from onceq.client.plans.branches import ByRow, Deciding
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.session import Session
 from onceq.errors import (
     InDoubt,
     InvalidParameter,

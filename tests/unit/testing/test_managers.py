@@ -127,7 +127,7 @@ def test_tasks_find_their_way_back_too(manager: Manager) -> None:
 
 
 def test_who_asks_a_dead_one_hears_that(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onceq.client.session.RECONNECT_S", ())
+    monkeypatch.setattr("onceq.client.link.RECONNECT_S", ())
     manager.crash()
     with pytest.raises(ServiceNotAvailable, match="was not started again"):
         manager.qm.queues()

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onceq.client.link import Session
 from onceq.client.plans.plan import Plan, ask, do, look_at_all
-from onceq.client.session import Session
 from onceq.model import requests
 from onceq.model.branches import TAG_BYTES, Xid, anchor_xid, group_prefix, group_xid
 from onceq.model.views import looks

@@ -11,12 +11,11 @@ from __future__ import annotations
 import contextlib
 from typing import TypeVar
 
-from onceq.client.link import Request
+from onceq.client.link import Request, Session
 from onceq.client.plans.plan import Plan, ask, do, look, tell
 from onceq.client.plans.sending_unit import ENDING, NOTHING, PipelinedReceive, offered
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.results import MessageIds
-from onceq.client.session import Session
 from onceq.errors import (
     BranchState,
     DatabaseRestored,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 from typing import Final
 
-from onceq.client.link import of_parent
+from onceq.client.link import Session, of_parent
 from onceq.client.plans.plan import Plan, ask, do, tell
 from onceq.client.plans.selection import chosen, some, which
-from onceq.client.session import Session
 from onceq.errors import (
     HandleLost,
     InvalidHandle,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+from onceq.client.link import Session
 from onceq.client.plans.plan import Plan, ask, look, look_at_all, look_at_page
 from onceq.client.plans.queues import queue
-from onceq.client.session import Session
 from onceq.client.why import why as sentence
 from onceq.errors import QueueNotFound
 from onceq.model import requests

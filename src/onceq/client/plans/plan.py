@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, Final, TypeAlias, TypeVar
 
-from onceq.client.link import Request
-from onceq.client.session import Session
+from onceq.client.link import Request, Session
 from onceq.model import requests
 from onceq.model.views.looks import Look
 from onceq.model.views.view import Page

@@ -12,8 +12,8 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from onceq.client.link import Session
 from onceq.client.plans.plan import Plan, ask, do, look, look_at_all, look_at_page
-from onceq.client.session import Session
 from onceq.errors import (
     IllegalPathName,
     InvalidParameter,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 
+from onceq.client.link import Session
 from onceq.client.plans import handles
 from onceq.client.plans.handles import Handle
 from onceq.client.plans.plan import Plan, ask, do, look_at_all, tell
 from onceq.client.plans.selection import SEEK, Which, chosen, moved, some, wait_ms, which
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.session import Session
 from onceq.errors import InvalidHandle, InvalidParameter, OnceqError
 from onceq.model import requests
 from onceq.model.identity import MessageId

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from onceq.client.link import Request
+from onceq.client.link import Request, Session
 from onceq.client.plans.plan import Plan, ask
-from onceq.client.session import Session
 from onceq.errors import (
     AnswerOverdue,
     InvalidParameter,

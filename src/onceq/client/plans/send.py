@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any, Final, Unpack
 
-from onceq.client.link import Request
+from onceq.client.link import Request, Session
 from onceq.client.plans.handles import know_destination
 from onceq.client.plans.plan import Plan, ask, do, look, look_at_all, within
 from onceq.client.plans.selection import wait_ms
@@ -34,7 +34,6 @@ from onceq.client.properties import (
     run_of,
 )
 from onceq.client.results import MessageIds
-from onceq.client.session import Session
 from onceq.client.why import why
 from onceq.errors import (
     InvalidParameter,

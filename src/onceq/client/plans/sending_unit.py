@@ -21,13 +21,12 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
-from onceq.client.link import Request, of_parent
+from onceq.client.link import Request, Session, of_parent
 from onceq.client.plans.handles import know_for_transaction
 from onceq.client.plans.plan import DONE, Plan, do, tell
 from onceq.client.plans.selection import some
 from onceq.client.properties import BARE_BYTES, Bodies, parted, parts, run_of, weight
 from onceq.client.results import MessageIds
-from onceq.client.session import Session
 from onceq.errors import (
     InvalidParameter,
     NotCarriedOut,

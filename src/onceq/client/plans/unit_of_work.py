@@ -18,7 +18,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
-from onceq.client.link import Request
+from onceq.client.link import Request, Session
 from onceq.client.plans.plan import Plan, ask, do, within
 from onceq.client.plans.selection import FIRST, Which, chosen, moved, some, wait_ms
 from onceq.client.plans.sending_unit import (
@@ -31,7 +31,6 @@ from onceq.client.plans.sending_unit import (
     offered,
 )
 from onceq.client.results import MessageIds
-from onceq.client.session import Session
 from onceq.errors import (
     InDoubt,
     InvalidParameter,

@@ -11,11 +11,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Self, TypeVar
 
-from onceq.client import session as settings
+from onceq.client import link as settings
 from onceq.client.async_link import in_thread
-from onceq.client.link import AsyncAsking, ForTasks, own
+from onceq.client.link import AsyncAsking, ForTasks, Session, own
 from onceq.client.plans.plan import Plan
-from onceq.client.session import Session
 from onceq.client.tasks.running import Pinned, Runner
 from onceq.errors import ServiceNotAvailable
 from onceq.model.identity import guid_text

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from onceq.client.link import AsyncAsking
+from onceq.client.link import AsyncAsking, Session
 from onceq.client.plans.plan import Plan
-from onceq.client.session import Session
 from onceq.model.record import MutableRecord
 from onceq.partners.procedures import describe
 

@@ -14,10 +14,9 @@ from collections.abc import Callable
 from types import CodeType
 from typing import ClassVar, Self, TypeVar
 
-from onceq.client import session as settings
-from onceq.client.link import Link, StaysHere, is_inside, of_parent, own, refuse_inside
+from onceq.client import link as settings
+from onceq.client.link import Link, Session, StaysHere, is_inside, of_parent, own, refuse_inside
 from onceq.client.plans.plan import Plan
-from onceq.client.session import Session
 from onceq.client.stopping import pause
 from onceq.client.threads.running import Pinned, Runner
 from onceq.errors import OnceqError, ServiceNotAvailable, WrongProcess

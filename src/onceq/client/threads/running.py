@@ -7,9 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
-from onceq.client.link import Link
+from onceq.client.link import Link, Session
 from onceq.client.plans.plan import Plan
-from onceq.client.session import Session
 from onceq.model.record import MutableRecord
 from onceq.partners.procedures import describe
 

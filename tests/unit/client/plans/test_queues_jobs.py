@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import onceq
+from onceq.client.link import Session
 from onceq.client.plans import queues
-from onceq.client.session import Session
 from onceq.errors import AccessDenied, QueueNotFound
 from onceq.model import requests
 from onceq.model.letters import DEAD_XACT

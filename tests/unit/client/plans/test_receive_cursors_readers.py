@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from onceq.client.link import Session
 from onceq.client.plans import receive
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.session import Session
 from onceq.model import requests
 from tests.unit.client.script import Q, Script
 

@@ -6,8 +6,8 @@ from array import array
 
 import pytest
 
+from onceq.client.link import Session
 from onceq.client.plans.selection import some, subqueue, wait_ms
-from onceq.client.session import Session
 from onceq.errors import InvalidParameter
 from onceq.model import requests
 from onceq.model.limits import RECEIVE_MESSAGES_MAX

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceq.client.link import Greeting
+from onceq.client.link import Greeting, Session
 from onceq.client.plans import operate, queues
 from onceq.client.plans.plan import Plan
-from onceq.client.session import Session
 from onceq.model import requests
 from onceq.model.views.queues import OutgoingView
 from onceq.model.views.view import Page

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from onceq.client.link import Session
 from onceq.client.plans.send import send_many
 from onceq.client.plans.unit_of_work import outcome
-from onceq.client.session import Session
 from onceq.errors import InDoubt, InsufficientResources, LinkLost
 from onceq.model import requests
 from tests.unit.client.script import Q, Script

@@ -7,10 +7,9 @@ from asyncio import CancelledError
 
 import pytest
 
-from onceq.client.link import Greeting, Request
+from onceq.client.link import Greeting, Request, Session
 from onceq.client.plans.sending_unit import NOTHING, ahead
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.session import Session
 from onceq.errors import InDoubt, LinkLost, OnceqError, TransactionOver
 from onceq.model import requests
 from onceq.model.limits import RECEIVE_BYTES

@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from onceq.client.link import Greeting
+from onceq.client.link import Greeting, Session
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.transaction import peek
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.session import Session
 from onceq.errors import (
     BodyTooLarge,
     IllegalFormatName,

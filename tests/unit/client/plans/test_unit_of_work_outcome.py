@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from onceq.client.link import Session
 from onceq.client.plans.unit_of_work import outcome
-from onceq.client.session import Session
 from onceq.errors import InvalidParameter
 from tests.unit.client.script import Script
 
