@@ -246,8 +246,17 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
     plain: dict[str, Any] = {}
     for name, value in values.items():
         if name in UNKEPT:
-            _unkept(name, value)
-            continue
+            if value in (None, 0):
+                continue
+            if name == "priv_level":
+                raise EncryptionNotSupported(
+                    "priv_level asks for an encrypted body, which onceq does not do; use TLS "
+                    "between the computers, or encrypt the body before it is sent"
+                )
+            raise AuthenticationNotSupported(
+                "auth_level asks for a signature, which onceq does not do; use TLS with client "
+                "certificates, or sign the body"
+            )
         if name not in NAMES:
             import difflib  # after a mistake only
 
@@ -382,20 +391,6 @@ def _seconds(name: str, value: Any) -> Any:
     if isinstance(value, float) and math.isfinite(value):
         return math.ceil(value)
     return value
-
-
-def _unkept(name: str, value: Any) -> None:
-    if value in (None, 0):
-        return
-    if name == "priv_level":
-        raise EncryptionNotSupported(
-            "priv_level asks for an encrypted body, which onceq does not do; use TLS between the "
-            "computers, or encrypt the body before it is sent"
-        )
-    raise AuthenticationNotSupported(
-        "auth_level asks for a signature, which onceq does not do; use TLS with client "
-        "certificates, or sign the body"
-    )
 
 
 def _text(name: str, value: Any) -> str:
