@@ -372,7 +372,9 @@ def _whole(pages: Iterator[Batch], writer: Writer, *, table: bool) -> int:
     for page in pages:
         done += len(page)
         if table:
-            rows += [(*_cells(message, len(message.body)), _beginning(message)) for message in page]
+            for message in page:
+                beginning = message.body[: 4 * TEXT_CHARS].decode("utf-8", "replace")[:TEXT_CHARS]
+                rows.append((*_cells(message, len(message.body)), beginning))
         else:
             writer.write(page)
     if table:
@@ -401,7 +403,3 @@ def _cells(message: Message, size: int) -> tuple[object, ...]:
         str(message.lookup_id), out.when(message.arrived_time), class_name(message.message_class),
         str(message.number or "-"), message.label, size,
     )  # fmt: skip
-
-
-def _beginning(message: Message) -> str:
-    return message.body[: 4 * TEXT_CHARS].decode("utf-8", "replace")[:TEXT_CHARS]

@@ -230,7 +230,10 @@ class Guard:
     async def _let_in(self, scope: Scope, receive: Receive) -> bytes:
         """Judge a request; returns its body, or raises Refusal."""
         headers = Headers(scope=scope)
-        self._small(scope)
+        size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+        size += sum(len(name) + len(value) for name, value in scope["headers"])
+        if size > HEADER_BYTES_MAX:
+            raise Refusal(431, "too-large", f"a request has at most {HEADER_BYTES_MAX} bytes")
         host = headers.get("host", "").casefold()
         if host not in self._hosts:
             raise Refusal(
@@ -244,9 +247,9 @@ class Guard:
         scope["state"] = {
             **scope.get("state", {}), "session": None, "cookie": "", "signed": False
         }  # fmt: skip
-        shown, bearer = _bearer(headers)
-        if shown:
-            if not self._keys.is_token(bearer):
+        kind, _, bearer = headers.get("authorization", "").partition(" ")
+        if kind.casefold() == "bearer":
+            if not self._keys.is_token(bearer.strip()):
                 raise Refusal(401, "wrong-token", "the token is not that of this console")
             scope["state"].update(signed=True)
             return body
@@ -263,12 +266,6 @@ class Guard:
                 403, "form-token", "the form is not one of this session: read its page anew"
             )
         return body
-
-    def _small(self, scope: Scope) -> None:
-        size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
-        size += sum(len(name) + len(value) for name, value in scope["headers"])
-        if size > HEADER_BYTES_MAX:
-            raise Refusal(431, "too-large", f"a request has at most {HEADER_BYTES_MAX} bytes")
 
     def _session(self, headers: Headers) -> tuple[Session | None, str]:
         cookie = cookie_parser(headers.get("cookie", "")).get(self._cookie, "")
@@ -314,12 +311,6 @@ async def _whole(headers: Headers, receive: Receive) -> bytes:
             raise refusal
         if not message.get("more_body"):
             return found
-
-
-def _bearer(headers: Headers) -> tuple[bool, str]:
-    """Whether a token was shown, and which."""
-    kind, _, value = headers.get("authorization", "").partition(" ")
-    return kind.casefold() == "bearer", value.strip()
 
 
 def _form_token(headers: Headers, body: bytes) -> str:
