@@ -329,7 +329,12 @@ class _Collected:
 
 def _family(one: Described, view: MetricsView) -> Metric:
     if one.durations is not None:
-        return _histogram(one, one.durations(view))
+        durations = one.durations(view)
+        bounds = [*(f"{bound:g}" for bound in durations.bounds), "+Inf"]
+        counts = durations.counts or (0,) * len(bounds)
+        buckets = list(zip(bounds, map(float, accumulate(counts)), strict=True))
+        total_s = durations.total_s
+        return HistogramMetricFamily(one.name, one.help, buckets=buckets, sum_value=total_s)
     kind = CounterMetricFamily if one.kind == "counter" else GaugeMetricFamily
     family = kind(one.name, one.help, labels=one.labels)
     for labels, value in one.rows(view):
@@ -337,10 +342,3 @@ def _family(one: Described, view: MetricsView) -> Metric:
         printable = [label.encode("utf-8", "replace").decode() for label in labels]
         family.add_metric(printable, float(value))
     return family
-
-
-def _histogram(one: Described, durations: Durations) -> HistogramMetricFamily:
-    bounds = [*(f"{bound:g}" for bound in durations.bounds), "+Inf"]
-    counts = durations.counts or (0,) * len(bounds)
-    buckets = list(zip(bounds, map(float, accumulate(counts)), strict=True))
-    return HistogramMetricFamily(one.name, one.help, buckets=buckets, sum_value=durations.total_s)

@@ -89,10 +89,21 @@ def check(path: str) -> MappingReport:
         ConfigurationError: ``onceq.toml`` or the folder itself cannot be read.
     """
     _name_of(path)
-    folder, sources = _sources(path)
+    from onceq.service.config import folder_of, load, tables_of
+
+    configuration = load(os.path.abspath(path))
+    folder = folder_of(os.path.abspath(path), configuration)
+    sources = [
+        MappingSource(CONFIGURATION_FILE, "tables of the configuration", tables_of(configuration))
+    ]
+    for file in folder.files():
+        if file.content is None:
+            sources.append(MappingSource(file.name, "", Mappings(), file.problem))
+        else:
+            sources.append(MappingSource(file.name, file.content.form, file.content.mappings))
     kinds = ("redirections", "receipts", "outbound")
     unreached = chain.from_iterable(_unreached(sources, kind) for kind in kinds)
-    return MappingReport(folder, tuple(sources), tuple(unreached))
+    return MappingReport(folder.path, tuple(sources), tuple(unreached))
 
 
 def _unreached(sources: list[MappingSource], kind: str) -> list[str]:
@@ -158,24 +169,6 @@ def _entry(report: MappingReport, kind: str, url: str) -> str:
             if fits((given,), url):
                 return f"{source.name}: {given}"
     return ""
-
-
-def _sources(path: str) -> tuple[str, list[MappingSource]]:
-    """Return the folder of mapping files of a data directory, and everything that maps
-    addresses."""
-    from onceq.service.config import folder_of, load, tables_of
-
-    configuration = load(os.path.abspath(path))
-    folder = folder_of(os.path.abspath(path), configuration)
-    sources = [
-        MappingSource(CONFIGURATION_FILE, "tables of the configuration", tables_of(configuration))
-    ]
-    for file in folder.files():
-        if file.content is None:
-            sources.append(MappingSource(file.name, "", Mappings(), file.problem))
-        else:
-            sources.append(MappingSource(file.name, file.content.form, file.content.mappings))
-    return folder.path, sources
 
 
 def _name_of(path: str) -> str:

@@ -117,9 +117,12 @@ def template(
     Raises:
         LabelTooLong, IllegalPropertyValue: The label does not fit into a packet.
     """
+    flags = at.BASE_TRACE | at.BASE_DEBUG if properties.trace else 0
+    if not transactional:
+        flags |= PRIORITY_DEFAULT if properties.priority is None else properties.priority
     head = bytearray(
         _BASE.pack(
-            at.VERSION, 0, _base_flags(properties, transactional), at.SIGNATURE, 0,
+            at.VERSION, 0, flags, at.SIGNATURE, 0,
             properties.time_to_reach_queue if time_to_reach_queue is None else time_to_reach_queue,
         )
     )  # fmt: skip
@@ -153,13 +156,6 @@ def one_rest(templates: Sequence[Template]) -> bool:
     first = templates[0]
     rest, tail = first.head[first.properties :], first.tail
     return all(one.tail == tail and one.head[one.properties :] == rest for one in templates[1:])
-
-
-def _base_flags(properties: Properties, transactional: bool) -> int:
-    flags = at.BASE_TRACE | at.BASE_DEBUG if properties.trace else 0
-    if transactional:
-        return flags
-    return flags | (PRIORITY_DEFAULT if properties.priority is None else properties.priority)
 
 
 def _user_flags(
@@ -543,7 +539,13 @@ def _join_own(
         size, length = total_of(sizes), total_of(heads)
         some = Run(bytes(body[:size]) if small else body[:size], sizes)
         parts, lengths = _own_parts(made, head, some, Run(header[:length], heads), messages[here])
-        _check_packets(lengths, first)
+        largest = largest_of(lengths)
+        if largest > PACKET_BYTES_MAX:
+            index = first + lengths.index(largest)
+            raise BodyTooLarge(
+                f"message {index} of the batch makes a packet of {largest} bytes, and "
+                f"{PACKET_BYTES_MAX} is the most; send it in parts"
+            )
         if first:
             out += b"".join(parts)
         else:
@@ -611,16 +613,6 @@ def _behind_each(
 def _behind(made: Template, size: int) -> bytes:
     """Return what follows the body in packets with ``size`` bytes up to its end."""
     return PADDING[size % 4] + made.tail
-
-
-def _check_packets(packets: array[int], first: int) -> None:
-    largest = largest_of(packets)
-    if largest > PACKET_BYTES_MAX:
-        index = first + packets.index(largest)
-        raise BodyTooLarge(
-            f"message {index} of the batch makes a packet of {largest} bytes, and "
-            f"{PACKET_BYTES_MAX} is the most; send it in parts"
-        )
 
 
 def _messages(first: int, count: int) -> Sequence[int]:

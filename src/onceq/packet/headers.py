@@ -264,7 +264,11 @@ def headers(packet: Buffer) -> PacketHeaders:
     properties_at = reader.at
     encrypted = security is not None and bool(security.flags & at.SECURITY_ENCRYPTED)
     properties = _properties(reader, encrypted)
-    debug = _debug(reader) if base.flags & at.BASE_DEBUG else None
+    debug = None
+    if base.flags & at.BASE_DEBUG:
+        debug_flags, reserved = reader.unpack(_DEBUG, "DebugHeader")
+        queue = reader.take(16, "QueueIdentifier") if debug_flags & 3 == 1 else b""
+        debug = DebugHeader(debug_flags, reserved, queue)
     soap = _soap(reader) if user.flags & at.USER_SOAP else b""
     multi = _multi(reader) if user.flags & at.USER_MULTIQUEUE else b""
     return PacketHeaders(
@@ -348,12 +352,6 @@ def _properties(reader: Reader, encrypted: bool) -> PropertiesHeader:
     )  # fmt: skip
 
 
-def _debug(reader: Reader) -> DebugHeader:
-    flags, reserved = reader.unpack(_DEBUG, "DebugHeader")
-    queue = reader.take(16, "QueueIdentifier") if flags & 3 == 1 else b""
-    return DebugHeader(flags, reserved, queue)
-
-
 def _soap(reader: Reader) -> bytes:
     """Read two sections of text; the second's alignment is not published, and assumed (U16)."""
     start = reader.at
@@ -386,13 +384,44 @@ def encode_headers(parts: PacketHeaders) -> bytes:
     """Return the bytes of a parsed packet; sizes are those of the parts."""
     paddings = iter(parts.paddings)
     out = bytearray(at.BASE_HEADER)
-    _put_user(out, parts.user, paddings)
+    start, user = len(out), parts.user
+    out += _USER.pack(
+        user.source, user.destination_manager, user.time_to_be_received, user.sent_time,
+        user.message, user.flags,
+    )  # fmt: skip
+    for address in (user.destination, user.admin, user.response):
+        if address.kind == DIRECT:
+            text = (address.direct + "\0").encode("utf-16-le", "surrogatepass")
+            out += _COUNT.pack(len(text)) + text
+            _pad(out, start, paddings)
+        else:
+            out += address.pack(0)
+    out += user.connector
     tx = parts.transaction
     if tx is not None:
         out += _TRANSACTION.pack(tx.flags, tx.stream, tx.number, tx.previous) + tx.connector
-    if parts.security is not None:
-        _put_security(out, parts.security, paddings)
-    _put_properties(out, parts.properties, paddings)
+    security = parts.security
+    if security is not None:
+        start = len(out)
+        claims = (
+            security.sender, security.key, security.signature, security.certificate,
+            security.provider,
+        )  # fmt: skip
+        out += _SECURITY.pack(security.flags, *map(len, claims))
+        for claim in claims:
+            out += claim
+            _pad(out, start, paddings)
+    start, properties = len(out), parts.properties
+    out += _PROPERTIES.pack(
+        properties.flags, properties.label_chars, properties.message_class,
+        properties.correlation, properties.body_type, properties.app_specific,
+        len(properties.body), properties.body_allocated, properties.privacy, properties.hash,
+        properties.encryption, len(properties.extension),
+    )  # fmt: skip
+    if properties.label_chars:
+        out += (properties.label + "\0").encode("utf-16-le", "surrogatepass")
+    out += properties.extension + properties.body + properties.slack
+    _pad(out, start, paddings)
     if parts.debug is not None:
         out += _DEBUG.pack(parts.debug.flags, parts.debug.reserved) + parts.debug.queue
     out += parts.soap + parts.multi + parts.trailing
@@ -407,49 +436,6 @@ def _pad(out: bytearray, start: int, paddings: Iterator[bytes]) -> None:
     size = -(len(out) - start) % 4
     kept = next(paddings, b"")
     out += kept if len(kept) == size else bytes(size)
-
-
-def _put_user(out: bytearray, user: UserHeader, paddings: Iterator[bytes]) -> None:
-    start = len(out)
-    out += _USER.pack(
-        user.source, user.destination_manager, user.time_to_be_received, user.sent_time,
-        user.message, user.flags,
-    )  # fmt: skip
-    for address in (user.destination, user.admin, user.response):
-        if address.kind == DIRECT:
-            text = (address.direct + "\0").encode("utf-16-le", "surrogatepass")
-            out += _COUNT.pack(len(text)) + text
-            _pad(out, start, paddings)
-        else:
-            out += address.pack(0)
-    out += user.connector
-
-
-def _put_security(out: bytearray, security: SecurityHeader, paddings: Iterator[bytes]) -> None:
-    start = len(out)
-    parts = (
-        security.sender, security.key, security.signature, security.certificate, security.provider
-    )  # fmt: skip
-    out += _SECURITY.pack(security.flags, *map(len, parts))
-    for part in parts:
-        out += part
-        _pad(out, start, paddings)
-
-
-def _put_properties(
-    out: bytearray, properties: PropertiesHeader, paddings: Iterator[bytes]
-) -> None:
-    start = len(out)
-    out += _PROPERTIES.pack(
-        properties.flags, properties.label_chars, properties.message_class,
-        properties.correlation, properties.body_type, properties.app_specific,
-        len(properties.body), properties.body_allocated, properties.privacy, properties.hash,
-        properties.encryption, len(properties.extension),
-    )  # fmt: skip
-    if properties.label_chars:
-        out += (properties.label + "\0").encode("utf-16-le", "surrogatepass")
-    out += properties.extension + properties.body + properties.slack
-    _pad(out, start, paddings)
 
 
 # ---- untraced ------------------------------------------------------------------------------------

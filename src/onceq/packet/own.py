@@ -209,25 +209,19 @@ def _first_wrong(own: Run, first: int) -> OnceqError:
                 f"message {index} of the batch: an extension has at most {EXTENSION_BYTES_MAX} "
                 "bytes"
             )
-        wrong = _label_wrong(index, raw[fixed : fixed + size])
-        if wrong is not None:
-            return wrong
+        label = raw[fixed : fixed + size]
+        if size > _UNIT * LABEL_UNITS_MAX:
+            return LabelTooLong(
+                f"message {index} of the batch: the label has {size // _UNIT - 1} characters; at "
+                f"most {LABEL_CHARS_MAX} fit"
+            )
+        try:
+            text = label.decode("utf-16-le")
+        except UnicodeDecodeError:
+            return _wrong(index, "has a label with half a surrogate pair")
+        if label and text.find("\0") != len(text) - 1:
+            return _wrong(index, "has a label that does not end at its only NUL character")
     raise AssertionError("a header was refused in which nothing is wrong")
-
-
-def _label_wrong(index: int, raw: bytes) -> OnceqError | None:
-    if len(raw) > _UNIT * LABEL_UNITS_MAX:
-        return LabelTooLong(
-            f"message {index} of the batch: the label has {len(raw) // _UNIT - 1} characters; at "
-            f"most {LABEL_CHARS_MAX} fit"
-        )
-    try:
-        text = raw.decode("utf-16-le")
-    except UnicodeDecodeError:
-        return _wrong(index, "has a label with half a surrogate pair")
-    if raw and text.find("\0") != len(text) - 1:
-        return _wrong(index, "has a label that does not end at its only NUL character")
-    return None
 
 
 def _wrong(index: int, what: str) -> IllegalPropertyValue:

@@ -184,15 +184,16 @@ class VerifiedLog:
 
     def _one_by_one(self, segment: Segment, frame: Frame, table: Table, blocks: range) -> list[int]:
         """Return the blocks that cannot be read, or are not what was written."""
-        return [at for at in blocks if not self._good(segment, frame, table, at)]
-
-    def _good(self, segment: Segment, frame: Frame, table: Table, at: int) -> bool:
-        place, size = _block(frame, at)
-        try:
-            data = self._files.read(segment.file, segment.offset(place), size)
-        except StorageFailure:
-            return False
-        return not self._wrong(data, table, frame, range(at, at + 1))
+        bad = []
+        for at in blocks:
+            place, size = _block(frame, at)
+            try:
+                data = self._files.read(segment.file, segment.offset(place), size)
+            except StorageFailure:
+                bad.append(at)
+            else:
+                bad += self._wrong(data, table, frame, range(at, at + 1))
+        return bad
 
     def _table(self, segment: Segment, frame: Frame) -> Table:
         known = self._tables.get(frame.position)

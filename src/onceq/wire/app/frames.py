@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, IntEnum
 from operator import attrgetter
 from types import NoneType, UnionType
@@ -410,12 +410,11 @@ def _reader(code: int) -> _Reader:
 
 def _items(rows: Sequence[ItemRow], data: memoryview) -> list[SendItem]:
     given = iter(_split(rows, data))
-    return [_item(row, given) for row in rows]
-
-
-def _item(row: ItemRow, given: Iterator[Run]) -> SendItem:
-    own = next(given) if row.own else None
-    return SendItem(row.destination, PLAIN, next(given), row.age_s, own, row.properties)
+    items = []
+    for row in rows:
+        own = next(given) if row.own else None
+        items.append(SendItem(row.destination, PLAIN, next(given), row.age_s, own, row.properties))
+    return items
 
 
 def _split(rows: Sequence[ItemRow], data: memoryview) -> list[Run]:

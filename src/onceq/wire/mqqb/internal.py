@@ -520,7 +520,11 @@ class Cutter:
             found.append(UserPackets(view[start:end], lengths))
         if end < total:
             rest = view[end:]
-            _check_beginning(rest)
+            # Strangers are refused at their first bytes, not at their twelfth.
+            version, signature = _BEGINNING
+            signed = bytes(rest[4:8])
+            if bytes(rest[:1]) != version or signed != signature[: len(signed)]:
+                raise _not_a_packet(rest, 0)
             self._keep(rest, at.U32.unpack_from(rest, 8)[0] if len(rest) >= LEAD_BYTES else 0)
 
     def _keep(self, rest: memoryview, need: int) -> None:
@@ -528,14 +532,6 @@ class Cutter:
             self._short = bytes(rest)
         else:
             self._long, self._need = bytearray(rest), need
-
-
-def _check_beginning(rest: memoryview) -> None:
-    """Refuse strangers at their first bytes, not at their twelfth."""
-    version, signature = _BEGINNING
-    signed = bytes(rest[4:8])
-    if bytes(rest[:1]) != version or signed != signature[: len(signed)]:
-        raise _not_a_packet(rest, 0)
 
 
 def _not_a_packet(view: memoryview, start: int) -> MalformedPacket:

@@ -328,7 +328,19 @@ def write(e: Envelope) -> bytes:
         )
     parts += map(_receipt, e.receipts)
     if e.msmq is not None:
-        parts.append(_msmq(e.msmq))
+        m, eod = e.msmq, ""
+        if m.first or m.last:
+            eod = f"<Eod>{'<First/>' if m.first else ''}{'<Last/>' if m.last else ''}</Eod>"
+        parts.append(
+            f'<Msmq xmlns="msmq.namespace.xml"><Class>{m.message_class}</Class>'
+            f"<Priority>{m.priority}</Priority>{'<Journal/>' if m.journal else ''}"
+            f"{'<DeadLetter/>' if m.dead_letter else ''}"
+            f"<Correlation>{base64.b64encode(m.correlation).decode()}</Correlation>"
+            f"{'<Trace/>' if m.trace else ''}<App>{m.app}</App><BodyType>{m.body_type}</BodyType>"
+            f"<HashAlgorithm>{m.hash}</HashAlgorithm>{eod}"
+            f"<SourceQmGuid>{guid_text(m.source)}</SourceQmGuid>"
+            f"<TTrq>{text_of(m.reach_by)}</TTrq></Msmq>"
+        )
     if e.label is not None and shown(e.label) != e.label:
         exact = base64.b64encode(e.label.encode("utf-16-le", "surrogatepass")).decode()
         parts.append(f'<Onceq xmlns="{OWN_SPACE}"><Label>{exact}</Label></Onceq>')
@@ -375,22 +387,6 @@ def _receipt(receipt: Receipt) -> str:
     return (
         f"<commitmentReceipt><decidedAt>{at}</decidedAt><decision>{said}</decision>{id}"
         "</commitmentReceipt>"
-    )
-
-
-def _msmq(m: Msmq) -> str:
-    eod = ""
-    if m.first or m.last:
-        eod = f"<Eod>{'<First/>' if m.first else ''}{'<Last/>' if m.last else ''}</Eod>"
-    return (
-        f'<Msmq xmlns="msmq.namespace.xml"><Class>{m.message_class}</Class>'
-        f"<Priority>{m.priority}</Priority>{'<Journal/>' if m.journal else ''}"
-        f"{'<DeadLetter/>' if m.dead_letter else ''}"
-        f"<Correlation>{base64.b64encode(m.correlation).decode()}</Correlation>"
-        f"{'<Trace/>' if m.trace else ''}<App>{m.app}</App><BodyType>{m.body_type}</BodyType>"
-        f"<HashAlgorithm>{m.hash}</HashAlgorithm>{eod}"
-        f"<SourceQmGuid>{guid_text(m.source)}</SourceQmGuid>"
-        f"<TTrq>{text_of(m.reach_by)}</TTrq></Msmq>"
     )
 
 
