@@ -222,8 +222,15 @@ def receive(
         except KeyboardInterrupt:
             _say(receiver, "interrupted")
             raise Exit(130) from None
-        except (BrokenPipeError, OnceqError) as error:
-            _say_ended(receiver, error)
+        except BrokenPipeError:
+            _say(receiver, "nobody reads the output any more")
+            raise
+        except OutputLost:
+            _say(receiver, "the output takes no more", ", where a part of them may stand")
+            raise
+        except OnceqError:
+            if receiver.taken or receiver.given_back or receiver.in_doubt:
+                _say(receiver, "it ends with an error", ", and stand in the output")
             raise
     wanted = count if count is not None else 1 if timeout else 0
     if receiver.taken < wanted:
@@ -231,16 +238,6 @@ def receive(
             f"{queue}: {plural(receiver.taken, 'message')} came in time"
             + (f", {count} were asked for" if count is not None else "")
         )
-
-
-def _say_ended(receiver: Receiver, error: Exception) -> None:
-    """Beside an error: what has become of the messages."""
-    if isinstance(error, BrokenPipeError):
-        _say(receiver, "nobody reads the output any more")
-    elif isinstance(error, OutputLost):
-        _say(receiver, "the output takes no more", ", where a part of them may stand")
-    elif receiver.taken or receiver.given_back or receiver.in_doubt:
-        _say(receiver, "it ends with an error", ", and stand in the output")
 
 
 def _say(receiver: Receiver, what: str, where: str = "") -> None:

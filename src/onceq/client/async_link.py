@@ -444,8 +444,18 @@ class AsyncLink(asyncio.Protocol):
             raise
 
     def _take(self, number: int, code: int, head: memoryview, rest: memoryview) -> None:
-        if not self._greeted.done():
-            self._hear(code, head)
+        if not self._greeted.done():  # What answers the hello, or comes before that.
+            assert self._hello is not None, "it was said"
+            assert self._transport is not None, "it was said there"
+            try:
+                said = self._hello.heard(code, head)
+            except OnceqError as refused:
+                self._greeted.set_result(refused)
+                return
+            if isinstance(said, Greeting):
+                self._greeted.set_result(said)
+            else:
+                self._transport.writelines(said)
             return
         if number == 0:
             error = failure(head)
@@ -466,20 +476,6 @@ class AsyncLink(asyncio.Protocol):
         else:
             request.missed(result)
         self._waiting.pop(number, None)  # Last: its caller hears of what comes between.
-
-    def _hear(self, code: int, head: memoryview) -> None:
-        """What answers the hello, or what comes before it."""
-        assert self._hello is not None, "it was said"
-        assert self._transport is not None, "it was said there"
-        try:
-            said = self._hello.heard(code, head)
-        except OnceqError as error:
-            self._greeted.set_result(error)
-            return
-        if isinstance(said, Greeting):
-            self._greeted.set_result(said)
-        else:
-            self._transport.writelines(said)
 
     def pause_writing(self) -> None:
         """See asyncio."""

@@ -361,7 +361,12 @@ def _checked(name: str, value: Any) -> Any:
     if name in _TEXTS:
         return _text(name, value)
     if name == "delivery":
-        return _delivery(value)
+        names = {kind.name.lower(): kind for kind in Delivery}
+        if isinstance(value, str) and value in names:
+            return int(names[value])
+        if isinstance(value, int) and value in names.values():
+            return int(value)
+        raise IllegalPropertyValue(f"delivery is 'express' or 'recoverable', not {value!r}")
     if name == "correlation_id":
         return _correlation(value)
     if name == "extension":
@@ -409,15 +414,6 @@ def _text(name: str, value: Any) -> str:
     except UnicodeEncodeError:
         raise IllegalPropertyValue(f"{name} contains half a surrogate pair") from None
     return value
-
-
-def _delivery(value: Any) -> int:
-    names = {kind.name.lower(): kind for kind in Delivery}
-    if isinstance(value, str) and value in names:
-        return int(names[value])
-    if isinstance(value, int) and value in names.values():
-        return int(value)
-    raise IllegalPropertyValue(f"delivery is 'express' or 'recoverable', not {value!r}")
 
 
 def _correlation(value: Any) -> bytes:

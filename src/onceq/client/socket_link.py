@@ -138,31 +138,29 @@ class SocketLink:
 
     def look(self) -> bool:
         """See Link. The end of the connection can be read without taking anything."""
-        if self._lost is None:
-            try:
-                # Looked at and left there: what has come belongs to the thread that reads.
-                data = self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                return True
-            except OSError as error:
-                self._lose(f"the connection to {self._address} broke: {error}")
-            else:
-                if not data:
-                    self._lose(f"the queue manager at {self._address} closed the connection")
-                elif all(slot.given_up for slot in list(self._slots.values())):
-                    self._overhear()
+        if self._lost is not None:
+            return False
+        try:
+            # Looked at and left there: what has come belongs to the thread that reads.
+            data = self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return True
+        except OSError as error:
+            self._lose(f"the connection to {self._address} broke: {error}")
+            return self._lost is None
+        if not data:
+            self._lose(f"the queue manager at {self._address} closed the connection")
+        elif all(slot.given_up for slot in list(self._slots.values())):
+            # Something came although nobody waits: the queue manager says that it stops, or answers
+            # what was given up.
+            reading = self._reading
+            if reading.acquire(blocking=False):
+                try:
+                    self._read(wait=False)
+                finally:
+                    reading.release()
+                    self._hand_on()
         return self._lost is None
-
-    def _overhear(self) -> None:
-        """Something came although nobody waits: the queue manager says that it stops, or answers
-        what was given up."""
-        reading = self._reading
-        if reading.acquire(blocking=False):
-            try:
-                self._read(wait=False)
-            finally:
-                reading.release()
-                self._hand_on()
 
     def _lose(self, text: str, kind: type[ServiceNotAvailable] = LinkLost) -> None:
         """Nobody will ever get an answer on this connection any more.

@@ -23,6 +23,7 @@ Upholds: secrets are compared in constant time, and only their digests are kept.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import secrets
@@ -261,10 +262,17 @@ class Guard:
             raise Refusal(
                 401, "sign-in", "sign in with the link that the console has printed at its start"
             )
-        if changes and not session.has_sent(_form_token(headers, body)):
-            raise Refusal(
-                403, "form-token", "the form is not one of this session: read its page anew"
-            )
+        if changes:
+            form = "application/x-www-form-urlencoded"
+            token = headers.get("x-form-token", "")
+            if not token and headers.get("content-type", "").startswith(form):
+                with contextlib.suppress(ValueError):
+                    fields = parse_qs(body.decode(), max_num_fields=FIELDS_MAX)
+                    token = fields.get("form_token", [""])[0]
+            if not session.has_sent(token):
+                raise Refusal(
+                    403, "form-token", "the form is not one of this session: read its page anew"
+                )
         return body
 
     def _session(self, headers: Headers) -> tuple[Session | None, str]:
@@ -311,18 +319,6 @@ async def _whole(headers: Headers, receive: Receive) -> bytes:
             raise refusal
         if not message.get("more_body"):
             return found
-
-
-def _form_token(headers: Headers, body: bytes) -> str:
-    """The form token that came along: in a header, or in a form."""
-    told = headers.get("x-form-token", "")
-    if told or not headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
-        return told
-    try:
-        fields = parse_qs(body.decode(), max_num_fields=FIELDS_MAX)
-    except ValueError:
-        return ""
-    return fields.get("form_token", [""])[0]
 
 
 @dataclass(slots=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
 from onceq.errors import ConfigurationError, IllegalFormatName
 from onceq.file_access import CONFIGURATION_FILE
@@ -101,22 +100,19 @@ def check(path: str) -> MappingReport:
             sources.append(MappingSource(file.name, "", Mappings(), file.problem))
         else:
             sources.append(MappingSource(file.name, file.content.form, file.content.mappings))
-    kinds = ("redirections", "receipts", "outbound")
-    unreached = chain.from_iterable(_unreached(sources, kind) for kind in kinds)
+    unreached = []
+    for kind in ("redirections", "receipts", "outbound"):
+        before: list[str] = []
+        for source in sources:
+            pairs: Pairs = getattr(source.mappings, kind)
+            for given, _ in pairs:
+                # A pattern's URLs all fit another pattern if that one fits its beginning.
+                hider = next((one for one in before if fits((one,), given)), None)
+                if hider is not None:
+                    hidden = f"{given} never counts, {hider} stands before it"
+                    unreached.append(f"{source.name}: {hidden}")
+                before.append(given)
     return MappingReport(folder.path, tuple(sources), tuple(unreached))
-
-
-def _unreached(sources: list[MappingSource], kind: str) -> list[str]:
-    found, before = [], list[str]()
-    for source in sources:
-        pairs: Pairs = getattr(source.mappings, kind)
-        for given, _ in pairs:
-            # A pattern's URLs all fit another pattern if that one fits its beginning.
-            hider = next((one for one in before if fits((one,), given)), None)
-            if hider is not None:
-                found.append(f"{source.name}: {given} never counts, {hider} stands before it")
-            before.append(given)
-    return found
 
 
 def explain(path: str, url: str) -> MappingExplanation:

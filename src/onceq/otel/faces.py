@@ -91,8 +91,18 @@ def instrument(
     def transaction() -> Any:
         return made(qm, TracedUnit(tracing, qm._state))
 
+    def traced_branch(
+        session: Session, xid: Xid, *, join: bool = False, resume: bool = False
+    ) -> Plan[TracedBranch]:
+        return started(TracedBranch(tracing, session, xid), join=join, resume=resume)
+
+    begin: Method = (
+        in_threads.opening(traced_branch, Branch)
+        if isinstance(qm, QueueManager)
+        else in_tasks.opening(traced_branch, AsyncBranch)
+    )
     mine["transaction"] = transaction
-    mine["branch"] = _branching(tracing, qm)
+    mine["branch"] = wraps(qm.branch)(partial(begin, qm))
     mine["_xa"] = partial(_verbs, tracing, qm._xa, mine["branch"])
     handled = partial(_handling, tracing, tasks=isinstance(qm, AsyncQueueManager))
     mine["consume"] = _consuming(handled, qm.consume)
@@ -180,22 +190,6 @@ def _sent(span: Span, result: Any) -> None:
 
 
 # ---- branches ----------------------------------------------------------------------------------
-
-
-def _branching(tracing: Tracing, qm: QueueManager | AsyncQueueManager) -> Method:
-    """What begins work in a branch."""
-
-    def plan(
-        session: Session, xid: Xid, *, join: bool = False, resume: bool = False
-    ) -> Plan[TracedBranch]:
-        return started(TracedBranch(tracing, session, xid), join=join, resume=resume)
-
-    begin: Method = (
-        in_threads.opening(plan, Branch)
-        if isinstance(qm, QueueManager)
-        else in_tasks.opening(plan, AsyncBranch)
-    )
-    return wraps(qm.branch)(partial(begin, qm))
 
 
 def _verbs(

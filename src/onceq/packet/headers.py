@@ -258,7 +258,17 @@ def headers(packet: Buffer) -> PacketHeaders:
         transaction = TransactionHeader(tx_flags, stream, number, previous, connector)
         if not user.flags & at.USER_RECOVERABLE:
             raise reader.fault("a transactional message must be recoverable")
-    security = _security(reader) if user.flags & at.USER_SECURITY else None
+    security = None
+    if user.flags & at.USER_SECURITY:
+        # Each part takes its size rounded up to 4; the flag AI is ignored (Windows: 0).
+        start = reader.at
+        security_flags, *sizes = reader.unpack(_SECURITY, "SecurityHeader")
+        claims = []
+        names = ("SecurityID", "EncryptionKey", "Signature", "SenderCert", "ProviderInfo")
+        for size, what in zip(sizes, names, strict=True):
+            claims.append(reader.take(size, what))
+            reader.align(start, what)
+        security = SecurityHeader(security_flags, *claims)
     if not user.flags & at.USER_PROPERTIES:
         raise reader.fault("the MessagePropertiesHeader is missing")
     properties_at = reader.at
@@ -269,7 +279,15 @@ def headers(packet: Buffer) -> PacketHeaders:
         debug_flags, reserved = reader.unpack(_DEBUG, "DebugHeader")
         queue = reader.take(16, "QueueIdentifier") if debug_flags & 3 == 1 else b""
         debug = DebugHeader(debug_flags, reserved, queue)
-    soap = _soap(reader) if user.flags & at.USER_SOAP else b""
+    soap = b""
+    if user.flags & at.USER_SOAP:
+        # Two sections of text; the second's alignment is not published, and assumed (U16).
+        start = reader.at
+        for what in ("SoapHeader", "SoapBody"):
+            _, _, chars = reader.unpack(_SECTION, what)
+            reader.need(2 * chars, what)
+            reader.need(-(reader.at - start) % 4, what)
+        soap = bytes(reader.data[start : reader.at])
     multi = _multi(reader) if user.flags & at.USER_MULTIQUEUE else b""
     return PacketHeaders(
         base, user, transaction, security, properties, debug, soap, multi,
@@ -319,18 +337,6 @@ def _address(reader: Reader, start: int, kind: int, legal: frozenset[int], what:
     return Address(kind) if kind else NOWHERE
 
 
-def _security(reader: Reader) -> SecurityHeader:
-    """Read it; each part takes its size rounded up to 4; the flag AI is ignored (Windows: 0)."""
-    start = reader.at
-    flags, *sizes = reader.unpack(_SECURITY, "SecurityHeader")
-    parts = []
-    names = ("SecurityID", "EncryptionKey", "Signature", "SenderCert", "ProviderInfo")
-    for size, what in zip(sizes, names, strict=True):
-        parts.append(reader.take(size, what))
-        reader.align(start, what)
-    return SecurityHeader(flags, *parts)
-
-
 def _properties(reader: Reader, encrypted: bool) -> PropertiesHeader:
     start = reader.at
     (
@@ -350,16 +356,6 @@ def _properties(reader: Reader, encrypted: bool) -> PropertiesHeader:
         flags, label_chars, message_class, correlation, body_type, app_specific, allocated,
         privacy, hashed, encryption, label, extension, body, slack,
     )  # fmt: skip
-
-
-def _soap(reader: Reader) -> bytes:
-    """Read two sections of text; the second's alignment is not published, and assumed (U16)."""
-    start = reader.at
-    for what in ("SoapHeader", "SoapBody"):
-        _, _, chars = reader.unpack(_SECTION, what)
-        reader.need(2 * chars, what)
-        reader.need(-(reader.at - start) % 4, what)
-    return bytes(reader.data[start : reader.at])
 
 
 def _multi(reader: Reader) -> bytes:

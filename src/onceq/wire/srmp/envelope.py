@@ -308,6 +308,19 @@ def write(e: Envelope) -> bytes:
     """Return the XML of an envelope."""
     action = LABEL_PREFIX + (e.label or "")
     rev = f"<rev><via>{escape(e.response)}</via></rev>" if e.response else ""
+    services = "<durable/>" if e.durable else ""
+    if e.delivery_to:
+        services += (
+            f"<deliveryReceiptRequest><sendTo>{escape(e.delivery_to)}</sendTo>"
+            "</deliveryReceiptRequest>"
+        )
+    if e.commitment_to:
+        flags = "<positiveOnly/>" if e.positive else ""
+        flags += "<negativeOnly/>" if e.negative else ""
+        services += (
+            f"<commitmentReceiptRequest><sendTo>{escape(e.commitment_to)}</sendTo>{flags}"
+            "</commitmentReceiptRequest>"
+        )
     parts = [
         '<se:Envelope xmlns:se="http://schemas.xmlsoap.org/soap/envelope/" '
         'xmlns="http://schemas.xmlsoap.org/srmp/"><se:Header>'
@@ -317,7 +330,7 @@ def write(e: Envelope) -> bytes:
         '<properties se:mustUnderstand="1">'
         f"<expiresAt>{text_of(e.expires)}</expiresAt><sentAt>{text_of(e.sent)}</sentAt>"
         "</properties>",
-        _services(e),
+        f'<services se:mustUnderstand="1">{services}</services>' if services else "",
         _stream(e.stream),
     ]
     if e.stream_receipt is not None:
@@ -346,23 +359,6 @@ def write(e: Envelope) -> bytes:
         parts.append(f'<Onceq xmlns="{OWN_SPACE}"><Label>{exact}</Label></Onceq>')
     parts.append("</se:Header><se:Body></se:Body></se:Envelope>")
     return "".join(parts).encode()
-
-
-def _services(e: Envelope) -> str:
-    inner = "<durable/>" if e.durable else ""
-    if e.delivery_to:
-        inner += (
-            f"<deliveryReceiptRequest><sendTo>{escape(e.delivery_to)}</sendTo>"
-            "</deliveryReceiptRequest>"
-        )
-    if e.commitment_to:
-        flags = "<positiveOnly/>" if e.positive else ""
-        flags += "<negativeOnly/>" if e.negative else ""
-        inner += (
-            f"<commitmentReceiptRequest><sendTo>{escape(e.commitment_to)}</sendTo>{flags}"
-            "</commitmentReceiptRequest>"
-        )
-    return f'<services se:mustUnderstand="1">{inner}</services>' if inner else ""
 
 
 def _stream(stream: StreamPart | None) -> str:
