@@ -27,13 +27,7 @@ from onceq.model.views.managers import (
     TokenView,
     TransactionView,
 )
-from onceq.model.views.queues import (
-    ConsumerView,
-    OutgoingView,
-    QueueView,
-    ReaderView,
-    StreamView,
-)
+from onceq.model.views.queues import ConsumerView, OutgoingView, QueueView, ReaderView, StreamView
 from onceq.model.views.view import Column, Page, View, columns
 from onceq.model.wording import plural
 

@@ -22,12 +22,7 @@ from onceq.cli.common import (
 )
 from onceq.cli.lists import LISTS
 from onceq.client.why import why
-from onceq.errors import (
-    AccessDenied,
-    QueueNotFound,
-    UnsupportedFormatName,
-    UsageError,
-)
+from onceq.errors import AccessDenied, QueueNotFound, UnsupportedFormatName, UsageError
 from onceq.model.limits import CONSUMERS_SHOWN_MAX
 from onceq.model.wording import plural
 

@@ -102,12 +102,8 @@ class Pages:
             ("outgoing/pause", reading.pause_outgoing, "{why}".format_map),
             ("outgoing/resume", reading.resume_outgoing, "{why}".format_map),
             ("dead/return", letters.return_home, _returned),
-            (
-                "dead/send-as-new",
-                letters.send_as_new,
-                partial(_counted, "sent_as_new", "sent as new"),
-            ),
-            ("dead/purge", letters.purge, partial(_counted, "removed", "removed for good")),
+            ("dead/send-as-new", letters.send_as_new, partial(_are, "sent as new", "sent_as_new")),
+            ("dead/purge", letters.purge, partial(_are, "removed for good", "removed")),
             ("jobs/cancel", letters.cancel_job, "job {job[number]} is {job[state]}".format_map),
             ("transactions/decide", reading.decide, _decided),
             ("transactions/forget", reading.forget, "forgotten: {branch[xid]}".format_map),
@@ -342,9 +338,9 @@ def _goes_on(told: Told) -> str:
     return said + (f"; job {number} goes on" if told["state"] == "running" else "")
 
 
-def _counted(key: str, done: str, told: Told) -> str:
-    """What was done to some dead letters."""
-    return f"{plural(told[key], 'dead letter')} {done}" + _goes_on(told)
+def _are(done: str, counted: str, told: Told) -> str:
+    """What was done to dead letters, whose number has a name of its own."""
+    return f"{plural(told[counted], 'dead letter')} {done}" + _goes_on(told)
 
 
 def _decided(told: Told) -> str:

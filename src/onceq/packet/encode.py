@@ -141,7 +141,13 @@ def template(
         tx_flags = at.TX_FINAL_ACK if properties.journal else 0
         head += ORDER.pack(tx_flags, 0, 0, 0)
     offset = len(head)
-    head += _properties_header(properties, message_class, hash_algorithm)
+    label = label_bytes(properties.label) if properties.label else b""
+    head += PROPERTIES.pack(
+        int(properties.acknowledge), len(label) // 2, message_class, properties.correlation_id,
+        properties.body_type, properties.app_specific, 0, 0, 0, hash_algorithm, CIPHER_RC4,
+        len(properties.extension),
+    )  # fmt: skip
+    head += label + properties.extension
     tail = multi.pack() if multi is not None else b""
     if properties.trace:
         tail = _DEBUG.pack(1 if report_queue else 0, 0) + report_queue + tail
@@ -179,19 +185,6 @@ def _user_flags(
     if multi is not None:
         flags |= at.USER_MULTIQUEUE
     return flags
-
-
-def _properties_header(properties: Properties, message_class: int, hash_algorithm: int) -> bytes:
-    label = label_bytes(properties.label) if properties.label else b""
-    return (
-        PROPERTIES.pack(
-            int(properties.acknowledge), len(label) // 2, message_class,
-            properties.correlation_id, properties.body_type, properties.app_specific, 0, 0, 0,
-            hash_algorithm, CIPHER_RC4, len(properties.extension),
-        )
-        + label
-        + properties.extension
-    )  # fmt: skip
 
 
 def label_bytes(text: str) -> bytes:

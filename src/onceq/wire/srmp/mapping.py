@@ -27,10 +27,7 @@ from onceq.errors import IllegalFormatName, MalformedPacket
 from onceq.model.http import Mappings, Pairs
 from onceq.model.limits import HTTP_URL_CHARS_MAX
 from onceq.model.names import parse_format_name
-from onceq.wire.srmp.envelope import (
-    Node,
-    parse,
-)
+from onceq.wire.srmp.envelope import Node, parse
 
 INBOUND: Final = "inbound redirections"
 RECEIPTS: Final = "addresses for stream receipts"
