@@ -323,24 +323,20 @@ class _Collected:
     def collect(self) -> Iterator[Metric]:
         """All metrics."""
         for one in METRICS:
-            if one.per_queue == self._queues:
-                yield _family(one, self._view)
-
-
-def _family(one: Described, view: MetricsView) -> Metric:
-    if one.durations is not None:
-        return _histogram(one, one.durations(view))
-    kind = CounterMetricFamily if one.kind == "counter" else GaugeMetricFamily
-    family = kind(one.name, one.help, labels=one.labels)
-    for labels, value in one.rows(view):
-        # A queue may have a name that UTF-8 cannot write.
-        printable = [label.encode("utf-8", "replace").decode() for label in labels]
-        family.add_metric(printable, float(value))
-    return family
-
-
-def _histogram(one: Described, durations: Durations) -> HistogramMetricFamily:
-    bounds = [*(f"{bound:g}" for bound in durations.bounds), "+Inf"]
-    counts = durations.counts or (0,) * len(bounds)
-    buckets = list(zip(bounds, map(float, accumulate(counts)), strict=True))
-    return HistogramMetricFamily(one.name, one.help, buckets=buckets, sum_value=durations.total_s)
+            if one.per_queue != self._queues:
+                continue
+            if one.durations is not None:
+                durations = one.durations(self._view)
+                bounds = [*(f"{bound:g}" for bound in durations.bounds), "+Inf"]
+                counts = durations.counts or (0,) * len(bounds)
+                buckets = list(zip(bounds, map(float, accumulate(counts)), strict=True))
+                total_s = durations.total_s
+                yield HistogramMetricFamily(one.name, one.help, buckets=buckets, sum_value=total_s)
+                continue
+            kind = CounterMetricFamily if one.kind == "counter" else GaugeMetricFamily
+            family = kind(one.name, one.help, labels=one.labels)
+            for labels, value in one.rows(self._view):
+                # A queue may have a name that UTF-8 cannot write.
+                printable = [label.encode("utf-8", "replace").decode() for label in labels]
+                family.add_metric(printable, float(value))
+            yield family

@@ -316,22 +316,21 @@ class _Argument(click.Argument):
 
     def record(self) -> tuple[str, str]:
         """Its line in the help."""
-        more = [_limits(self.said.min, self.said.max)]
+        more: list[str] = []
         shown = self.said.show_default and not (self.required or self.nargs != 1)
         if shown and documented(self.default):
-            more.insert(0, f"default: {self.default}")
+            more.append(f"default: {self.default}")
+        low, high = self.said.min, self.said.max
+        if low is not None and high is not None:
+            more.append(f"{low}<=x<={high}")
+        elif low is not None:
+            more.append(f"x>={low}")
+        elif high is not None:
+            more.append(f"x<={high}")
         if self.required:
             more.append("required")
-        extra = "; ".join(filter(None, more))
+        extra = "; ".join(more)
         return self.metavar or str(self.name), f"{self.said.help}{f'  [{extra}]' if extra else ''}"
-
-
-def _limits(low: float | None, high: float | None) -> str:
-    if low is None and high is None:
-        return ""
-    if high is None:
-        return f"x>={low}"
-    return f"x<={high}" if low is None else f"{low}<=x<={high}"
 
 
 def command(path: str, function: Callable[..., Any]) -> click.Command:

@@ -16,13 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
-from onceq.errors import (
-    ConfigurationError,
-    InvalidParameter,
-    OnceqError,
-    QueueNotFound,
-    UsageError,
-)
+from onceq.errors import ConfigurationError, InvalidParameter, OnceqError, QueueNotFound, UsageError
 
 if TYPE_CHECKING:
     from onceq.client.threads.looking import Looking

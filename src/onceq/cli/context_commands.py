@@ -40,6 +40,8 @@ def add(
     name: New, where: Place, token_file: Token = "", use: Use = False, replace: Replace = False
 ) -> None:
     """Keep where a queue manager is under a short name; -q takes the name from then on."""
+    from onceq.client.address import SCHEMES, parse
+
     contexts.check_name(name)
     known = contexts.read()
     if name in known.known and not replace:
@@ -48,27 +50,21 @@ def add(
         )
     if len(known.known) >= CONTEXTS_MAX:
         raise UsageError(f"there are {CONTEXTS_MAX} contexts already: remove some")
-    known.known[name] = made = Context(
-        _absolute(where), os.path.abspath(token_file) if token_file else ""
-    )
+    # A path is kept as it can be found from everywhere.
+    if where.startswith(SCHEMES):
+        parse(where)
+    else:
+        try:
+            folder = parse(where).path
+        except ServiceNotAvailable:  # it does not run now, and may later
+            folder = where
+        where = os.path.abspath(where) if folder else where
+    token_file = os.path.abspath(token_file) if token_file else ""
+    known.known[name] = made = Context(where, token_file)
     if use:
         known.used = name
     path = contexts.write(known)
     out.line(f"{name} is {made.where}" + ("; it is in use" if use else "") + f" (kept in {path})")
-
-
-def _absolute(where: str) -> str:
-    """A place as it can be found from everywhere; raises ConfigurationError if it is none."""
-    from onceq.client.address import SCHEMES, parse
-
-    if where.startswith(SCHEMES):
-        parse(where)
-        return where
-    try:
-        address = parse(where)
-    except ServiceNotAvailable:  # it does not run now, and may later
-        return os.path.abspath(where)
-    return os.path.abspath(where) if address.path else where
 
 
 def list_(json: Json = False) -> None:

@@ -24,7 +24,7 @@ from onceq.model.identity import guid_text
 from onceq.model.wording import plural
 
 if TYPE_CHECKING:
-    from onceq.model.views.managers import ListView, NameView
+    from onceq.model.views.managers import ListView
 
 Name = Annotated[str, Argument(metavar="LIST", help="Its name, or its format name DL=...")]
 Members = Annotated[
@@ -138,30 +138,24 @@ def explain_name(
     if dumped(found, json):
         return
     for one in found:
-        _print_name(one)
-
-
-def _print_name(one: NameView) -> None:
-    indent = "  " * one.depth
-    becomes = f"  -> {one.becomes}" if one.becomes else ""
-    out.line(f"{indent}{one.name}{becomes}")
-    if "one copy" in one.becomes or one.becomes == "was expanded before":
-        return
-    rows = (
-        ("leads to", _LEADS_TO.get(one.leads_to, one.leads_to)),
-        ("queue", one.queue),
-        (
-            "manager",
-            " ".join(filter(None, (one.manager, f"({one.manager_id})" * bool(one.manager_id)))),
-        ),
-        ("address", f"{one.address} ({one.address_by})" if one.address else one.address_by),
-        ("session", f"with {one.session}" if one.session else ""),
-        ("goes through", f"outgoing queue {one.outgoing}" if one.outgoing else ""),
-        ("because", one.rule),
-    )
-    for word, text in rows:
-        if text:
-            out.line(f"{indent}  {word + ':':13} {text}")
+        indent = "  " * one.depth
+        becomes = f"  -> {one.becomes}" if one.becomes else ""
+        out.line(f"{indent}{one.name}{becomes}")
+        if "one copy" in one.becomes or one.becomes == "was expanded before":
+            continue
+        manager_id = f"({one.manager_id})" if one.manager_id else ""
+        rows = (
+            ("leads to", _LEADS_TO.get(one.leads_to, one.leads_to)),
+            ("queue", one.queue),
+            ("manager", " ".join(filter(None, (one.manager, manager_id)))),
+            ("address", f"{one.address} ({one.address_by})" if one.address else one.address_by),
+            ("session", f"with {one.session}" if one.session else ""),
+            ("goes through", f"outgoing queue {one.outgoing}" if one.outgoing else ""),
+            ("because", one.rule),
+        )
+        for word, text in rows:
+            if text:
+                out.line(f"{indent}  {word + ':':13} {text}")
 
 
 DataDirectory = Annotated[

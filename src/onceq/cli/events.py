@@ -63,7 +63,18 @@ def events(
     folder = os.path.join(place, FOLDER)
     try:
         if os.path.isdir(folder):
-            _of_history(folder, last, wanted, tell, follow=follow)
+            from onceq.cli.spark_loading import Missing
+
+            with Missing("onceq[history]"):
+                history = import_module("onceq.history.following").Following(
+                    folder, wanted, lambda name: out.note(f"{name} was removed before it was read")
+                )
+            for row in history.last(last):
+                tell(row)
+            while follow:
+                pause(POLL_S)
+                for row in history.new():
+                    tell(row)
         else:
             out.note(
                 f"{place} has no history here: acts of administration are told, and no messages "
@@ -89,24 +100,6 @@ def _wanted(queue: str, kinds: list[str]) -> Callable[[Row], bool]:
         return not part or part in out.name(about).casefold()
 
     return wanted
-
-
-def _of_history(
-    folder: str, last: int, wanted: Callable[[Row], bool], tell: Callable[[Row], None], *,
-    follow: bool,
-) -> None:  # fmt: skip
-    from onceq.cli.spark_loading import Missing
-
-    with Missing("onceq[history]"):
-        following = import_module("onceq.history.following").Following(
-            folder, wanted, lambda name: out.note(f"{name} was removed before it was read")
-        )
-    for row in following.last(last):
-        tell(row)
-    while follow:
-        pause(POLL_S)
-        for row in following.new():
-            tell(row)
 
 
 def _of_trail(

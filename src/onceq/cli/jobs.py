@@ -190,7 +190,9 @@ def told(
     if job.state != "done":
         out.note(f"job {job.number} is {job.state}: {job.why}")
     if job.failed or job.state != "done":
-        raise Exit(_code(job))
+        kinds = every()
+        codes = (kinds[one.code].exit_code for one in job.failures if one.code in kinds)
+        raise Exit(next(codes, InvalidParameter.exit_code if job.failed else 3))
 
 
 def no_job(action: str) -> JobView:
@@ -260,12 +262,6 @@ def _stays(job: JobView) -> None:
     say_held(job.held, job.queues)
     if job.more:
         out.line(f"there are more; --limit {job.limit} stopped it")
-
-
-def _code(job: JobView) -> int:
-    kinds = every()
-    known = (kinds[one.code] for one in job.failures if one.code in kinds)
-    return next((kind.exit_code for kind in known), InvalidParameter.exit_code if job.failed else 3)
 
 
 def _facts(job: JobView) -> None:

@@ -30,14 +30,7 @@ from onceq.cli.common import (
     manager,
     where,
 )
-from onceq.cli.jobs import (
-    NoWait,
-    count_standing,
-    no_job,
-    say_destinations,
-    say_held,
-    told,
-)
+from onceq.cli.jobs import NoWait, count_standing, no_job, say_destinations, say_held, told
 from onceq.errors import InvalidParameter, OnceqError, QueueNotFound, ReceiveTimeout
 from onceq.model.identity import MessageId, guid_text
 from onceq.model.letters import (

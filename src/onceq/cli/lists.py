@@ -27,13 +27,7 @@ from onceq.model.views.managers import (
     TokenView,
     TransactionView,
 )
-from onceq.model.views.queues import (
-    ConsumerView,
-    OutgoingView,
-    QueueView,
-    ReaderView,
-    StreamView,
-)
+from onceq.model.views.queues import ConsumerView, OutgoingView, QueueView, ReaderView, StreamView
 from onceq.model.views.view import Column, Page, View, columns
 from onceq.model.wording import plural
 
@@ -163,10 +157,6 @@ def _notes_of_outgoing(view: OutgoingView) -> str:
     return out.sentence("; ".join(notes_of_outgoing(view)))
 
 
-def _expires(view: TokenView) -> str:
-    return f"{out.when(view.expires_s)}{' (expired)' if view.expired else ''}"
-
-
 def ended_as(reason: int) -> str:
     """How a message ended that waited for another computer; "-" for one that was here."""
     from onceq.model.resultcodes import class_name
@@ -216,7 +206,7 @@ LISTS: Final[Mapping[str, Listing[Any]]] = {
     "token list": Listing(
         """List the tokens; what they may do is shown by 'rights show'.""",
         TokenView, lambda qm: qm.tokens(), nothing="there are no tokens",
-        cells={"expires": _expires},
+        cells={"expires": lambda one: out.when(one.expires_s) + " (expired)" * one.expired},
     ),
     "tx list": Listing(
         "", TransactionView, lambda qm: qm.transactions(),
@@ -467,24 +457,21 @@ def list_settings(
     with asking(qm) as connection:
         found = connection.settings()
     if name:
-        found = [_find_setting(name, found)]
+        known = {one.name: one for one in found}
+        said = name.strip().casefold().replace("-", "_")
+        if said not in known:
+            from difflib import get_close_matches
+
+            near = get_close_matches(said, known, NEAR_MAX)
+            near += [one for one in known if said in one and one not in near]
+            like = "'onceq qm settings' lists them"
+            if near:
+                like = f"did you mean {' or '.join(near[:NEAR_MAX])}?"
+            raise InvalidParameter(f"there is no setting {name!r}; {like}")
+        found = [known[said]]
     if changed:
         found = [one for one in found if one.value != one.default]
     if found or as_json(json):
         LISTS["qm settings"].show(found, json)
     else:
         out.line(f"{name or 'every setting'} is at its default")
-
-
-def _find_setting(name: str, found: Sequence[SettingView]) -> SettingView:
-    """The setting that is meant; raises InvalidParameter, which names those that are like it."""
-    known = {one.name: one for one in found}
-    said = name.strip().casefold().replace("-", "_")
-    if said in known:
-        return known[said]
-    from difflib import get_close_matches
-
-    near = get_close_matches(said, known, NEAR_MAX)
-    near += [one for one in known if said in one and one not in near][: NEAR_MAX - len(near)]
-    like = f"did you mean {' or '.join(near)}?" if near else "'onceq qm settings' lists them"
-    raise InvalidParameter(f"there is no setting {name!r}; {like}")

@@ -104,26 +104,21 @@ def _perform(arguments: Sequence[str]) -> int:
         failure(error.code, text, error.exit_code, as_json=as_json, **more)
         return error.exit_code
     except click.ClickException as complaint:
-        return _complain(complaint, as_json=as_json)
+        text = complaint.format_message()
+        if type(complaint).__name__ == "NoArgsIsHelpError":
+            sys.stderr.write(f"{text}\n")
+            return complaint.exit_code
+        context = getattr(complaint, "ctx", None)
+        asked = "; --help behind the command says what its options take"
+        if context is not None:
+            asked = f"; see '{context.command_path} --help'"
+        failure("usage", text.rstrip(".") + asked, complaint.exit_code, as_json=as_json)
+        return complaint.exit_code
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     finally:
         TOP.forget()
     return result if isinstance(result, int) else 0
-
-
-def _complain(complaint: Any, *, as_json: bool) -> int:
-    """A command line that cannot be understood."""
-    text = complaint.format_message()
-    context = getattr(complaint, "ctx", None)
-    if type(complaint).__name__ == "NoArgsIsHelpError":
-        sys.stderr.write(f"{text}\n")
-        return int(complaint.exit_code)
-    asked = "; --help behind the command says what its options take"
-    if context is not None:
-        asked = f"; see '{context.command_path} --help'"
-    failure("usage", text.rstrip(".") + asked, complaint.exit_code, as_json=as_json)
-    return int(complaint.exit_code)
 
 
 def main() -> None:

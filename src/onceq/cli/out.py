@@ -321,7 +321,12 @@ class Table:
         natural, rows = list(self._natural), [list(row) for row in self._rows]
         widths, leaving, brief = list(natural), list(self._give), dict(self._brief)
         while width is not None and self._total(kept, widths) > width:
-            if self._squeeze(kept, widths, width) or not leaving:
+            for at in self._texts:  # Texts are made shorter before a column leaves.
+                over = self._total(kept, widths) - width
+                if over > 0 and at in kept:
+                    least = min(widths[at], max(TEXT_MIN, width_of(self._columns[at])))
+                    widths[at] = max(widths[at] - over, least)
+            if self._total(kept, widths) <= width or not leaving:
                 break
             at = leaving.pop(0)
             cells = brief.pop(at, None)
@@ -339,15 +344,6 @@ class Table:
 
     def _total(self, kept: Sequence[int], widths: Sequence[int]) -> int:
         return sum(widths[at] for at in kept) + GAP * (len(kept) - 1)
-
-    def _squeeze(self, kept: Sequence[int], widths: list[int], width: int) -> bool:
-        """Make texts shorter until the table fits; whether it does."""
-        for at in self._texts:
-            over = self._total(kept, widths) - width
-            if over > 0 and at in kept:
-                least = min(widths[at], max(TEXT_MIN, width_of(self._columns[at])))
-                widths[at] = max(widths[at] - over, least)
-        return self._total(kept, widths) <= width
 
     def _line(self, row: Sequence[str], kept: Sequence[int], widths: Sequence[int]) -> str:
         cells = []

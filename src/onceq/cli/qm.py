@@ -6,12 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
-from onceq.cli.common import (
-    Argument,
-    Json,
-    Option,
-    dumped,
-)
+from onceq.cli.common import Argument, Json, Option, dumped
 from onceq.errors import ConfigurationError, DamagedRecord
 from onceq.hidden import quote_word
 from onceq.model.identity import read_number

@@ -22,12 +22,7 @@ from onceq.cli.common import (
 )
 from onceq.cli.lists import LISTS
 from onceq.client.why import why
-from onceq.errors import (
-    AccessDenied,
-    QueueNotFound,
-    UnsupportedFormatName,
-    UsageError,
-)
+from onceq.errors import AccessDenied, QueueNotFound, UnsupportedFormatName, UsageError
 from onceq.model.limits import CONSUMERS_SHOWN_MAX
 from onceq.model.wording import plural
 
@@ -241,12 +236,6 @@ def _used(view: QueueView) -> str:
     return f"; {100 * view.quota_used:.0f} % of its quota is used" if view.quota_used else ""
 
 
-def _delayed(view: QueueView) -> str:
-    if not view.delayed:
-        return "0"
-    return f"{view.delayed} (received from {out.when(view.delayed_until)} on)"
-
-
 def _properties(view: QueueView) -> list[tuple[str, object]]:
     return [
         ("queue", out.name(view.path)),
@@ -277,13 +266,16 @@ def show_queue(name: QueueName, qm: Where = None, json: Json = False) -> None:
         at_work = connection.consumers(name)
     if dumped({**view.as_dict(), "why": why(view), "consumers": at_work}, json):
         return
+    delayed = str(view.delayed)
+    if view.delayed:
+        delayed += f" (received from {out.when(view.delayed_until)} on)"
     out.facts(
         [
             *_properties(view),
             ("messages", view.messages),
             ("available", view.available),
             ("locked", f"{view.locked} (held by transactions)"),
-            ("delayed", _delayed(view)),
+            ("delayed", delayed),
             *([("received in vain", f"{view.poison}: onceq dead list")] if view.poison else []),
             ("bytes", out.size(view.bytes)),
             ("readers waiting", view.readers_waiting),

@@ -222,8 +222,15 @@ def receive(
         except KeyboardInterrupt:
             _say(receiver, "interrupted")
             raise Exit(130) from None
-        except (BrokenPipeError, OnceqError) as error:
-            _say_ended(receiver, error)
+        except BrokenPipeError:
+            _say(receiver, "nobody reads the output any more")
+            raise
+        except OutputLost:
+            _say(receiver, "the output takes no more", ", where a part of them may stand")
+            raise
+        except OnceqError:
+            if receiver.taken or receiver.given_back or receiver.in_doubt:
+                _say(receiver, "it ends with an error", ", and stand in the output")
             raise
     wanted = count if count is not None else 1 if timeout else 0
     if receiver.taken < wanted:
@@ -231,16 +238,6 @@ def receive(
             f"{queue}: {plural(receiver.taken, 'message')} came in time"
             + (f", {count} were asked for" if count is not None else "")
         )
-
-
-def _say_ended(receiver: Receiver, error: Exception) -> None:
-    """Beside an error: what has become of the messages."""
-    if isinstance(error, BrokenPipeError):
-        _say(receiver, "nobody reads the output any more")
-    elif isinstance(error, OutputLost):
-        _say(receiver, "the output takes no more", ", where a part of them may stand")
-    elif receiver.taken or receiver.given_back or receiver.in_doubt:
-        _say(receiver, "it ends with an error", ", and stand in the output")
 
 
 def _say(receiver: Receiver, what: str, where: str = "") -> None:
@@ -372,7 +369,9 @@ def _whole(pages: Iterator[Batch], writer: Writer, *, table: bool) -> int:
     for page in pages:
         done += len(page)
         if table:
-            rows += [(*_cells(message, len(message.body)), _beginning(message)) for message in page]
+            for message in page:
+                beginning = message.body[: 4 * TEXT_CHARS].decode("utf-8", "replace")[:TEXT_CHARS]
+                rows.append((*_cells(message, len(message.body)), beginning))
         else:
             writer.write(page)
     if table:
@@ -401,7 +400,3 @@ def _cells(message: Message, size: int) -> tuple[object, ...]:
         str(message.lookup_id), out.when(message.arrived_time), class_name(message.message_class),
         str(message.number or "-"), message.label, size,
     )  # fmt: skip
-
-
-def _beginning(message: Message) -> str:
-    return message.body[: 4 * TEXT_CHARS].decode("utf-8", "replace")[:TEXT_CHARS]

@@ -372,7 +372,14 @@ class _source:
                 with open(self._file, "rb") as file:
                     body = file.read(PACKET_BYTES_MAX + 1)
                     if len(body) > PACKET_BYTES_MAX:
-                        raise BodyTooLarge(_too_large(self._file, os.fstat(file.fileno())))
+                        # Of what is no plain file nobody can tell before its end how large it is.
+                        found = os.fstat(file.fileno())
+                        plain = stat.S_ISREG(found.st_mode)
+                        size = f"{found.st_size:,} bytes" if plain else "more bytes than that"
+                        raise BodyTooLarge(
+                            f"{self._file} has {size}, and a packet holds at most "
+                            f"{PACKET_BYTES_MAX:,} with its headers; send it in parts"
+                        )
                     return iter([[body]])
             except OSError as error:
                 raise ConfigurationError(f"{self._file}: {error.strerror}") from None
@@ -382,15 +389,6 @@ class _source:
 
     def __exit__(self, *exc: object) -> None:
         return None
-
-
-def _too_large(name: str, found: os.stat_result) -> str:
-    """How large it really is; of what is no plain file nobody can tell before its end."""
-    size = f"{found.st_size:,} bytes" if stat.S_ISREG(found.st_mode) else "more bytes than that"
-    return (
-        f"{name} has {size}, and a packet holds at most {PACKET_BYTES_MAX:,} with its headers; "
-        "send it in parts"
-    )
 
 
 def _carry_out(sender: Sender, found: Batches, guard: Interruptible, *, json: bool) -> None:
@@ -412,7 +410,17 @@ def _carry_out(sender: Sender, found: Batches, guard: Interruptible, *, json: bo
     except OnceqError as error:
         sender.end()
         _summary(tally, json=json, interrupted=True)
-        _say_where(tally, len(waiting), error)
+        first, last = tally.messages + 1, tally.messages + len(waiting)
+        several = tally.messages or len(waiting) > 1
+        # Which messages of the input are certain, and which the error is about.
+        if several and isinstance(error, InDoubt):
+            out.note(
+                f"{_certain(tally)}; {first:,} to {last:,} in doubt; none after them sent. 'onceq "
+                f"outcome ID' says what became of them; go on with line {last + 1:,} of the input "
+                f"if they were committed, else with line {first:,}"
+            )
+        elif several:
+            out.note(f"{_certain(tally)}; none from number {first:,} on was sent")
         raise
     sender.end()
     _summary(tally, json=json)
@@ -420,22 +428,6 @@ def _carry_out(sender: Sender, found: Batches, guard: Interruptible, *, json: bo
 
 def _certain(tally: Tally) -> str:
     return f"{plural(tally.messages, 'message')} of the input committed"
-
-
-def _say_where(tally: Tally, waiting: int, error: OnceqError) -> None:
-    """Beside an error: which messages of the input are certain, and which it is about."""
-    if not tally.messages and waiting <= 1:
-        return
-    first = tally.messages + 1
-    if isinstance(error, InDoubt):
-        last = tally.messages + waiting
-        out.note(
-            f"{_certain(tally)}; {first:,} to {last:,} in doubt; none after them sent. 'onceq "
-            f"outcome ID' says what became of them; go on with line {last + 1:,} of the input if "
-            f"they were committed, else with line {first:,}"
-        )
-    else:
-        out.note(f"{_certain(tally)}; none from number {first:,} on was sent")
 
 
 def _summary(tally: Tally, *, json: bool, interrupted: bool = False) -> None:

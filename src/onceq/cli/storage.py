@@ -29,7 +29,6 @@ from onceq.model.wording import plural
 
 if TYPE_CHECKING:
     from onceq.client.results import BackupReport, RestoreReport
-    from onceq.model.views.managers import ScrubView
 
 STEP_BYTES = 256 << 20
 """Bytes between two lines of progress."""
@@ -221,17 +220,13 @@ def scrub_command(
             view = connection.scrub_status()
         found = connection.damages()
     if not dumped({**view.as_dict(), "damages": found}, json):
-        out.line(_render_scrub(view))
+        how = "looking at" if view.running else "stopped after" if view.stopped else "looked at"
+        out.line(
+            f"{how} {out.size(view.bytes)} of {out.size(view.total)}: "
+            f"{plural(view.damaged, 'damaged place')}"
+        )
     if view.damaged:
         raise DamagedRecord(
             f"{plural(view.damaged, 'place')} of the log are damaged; 'onceq damage list' "
             "names the messages that lay there"
         )
-
-
-def _render_scrub(view: ScrubView) -> str:
-    how = "looking at" if view.running else "stopped after" if view.stopped else "looked at"
-    return (
-        f"{how} {out.size(view.bytes)} of {out.size(view.total)}: "
-        f"{plural(view.damaged, 'damaged place')}"
-    )

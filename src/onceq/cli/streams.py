@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
@@ -125,7 +125,12 @@ def show_stream(
             path = ""
         if not found:
             found = [s for s in streams if core_of(s.queue) == core_of(path)]
-        found = [s for s in found if _is_from(s, source, names)]
+        said = source.casefold()
+        found = [
+            s
+            for s in found
+            if s.source.startswith(said) or names.get(s.source, "").casefold() == said
+        ]
         info = connection.eod_receive_info(path) if path else []
     if not found:
         who = f" from {source}" if source else ""
@@ -148,12 +153,6 @@ def show_stream(
 
 def _told(name: str) -> str:
     return out.name(name).casefold()
-
-
-def _is_from(s: StreamView, source: str, names: Mapping[str, str]) -> bool:
-    """Whether a stream comes from the sender that is meant; "" means every one."""
-    said = source.casefold()
-    return s.source.startswith(said) or names.get(s.source, "").casefold() == said
 
 
 def _facts(s: StreamView, sender: str) -> list[tuple[str, object]]:

@@ -167,7 +167,12 @@ def lines_of(before: Seen | None, now: Seen) -> tuple[list[Line], list[Line]]:
     outgoing = [_outgoing(sent.get(one.destination), one, span, now.now_s) for one in now.outgoing]
     if before is not None and not now.left_out:
         # What was there, and is not told of any more, is empty now.
-        queues += _emptied(old, {one.path for one in now.queues}, span)
+        there = {one.path for one in now.queues}
+        queues += [
+            Line(path, 0, 0, None, one.messages / span if span > 0 else None, None, "")
+            for path, one in old.items()
+            if path not in there and one.messages
+        ]
     for lines in (queues, outgoing):
         lines.sort(key=_order)
     return queues, outgoing
@@ -182,14 +187,6 @@ def log_rate(before: Seen | None, now: Seen) -> float | None:
     if before is None or before.status.life != now.status.life or now.at_s <= before.at_s:
         return None
     return (now.status.log_position - before.status.log_position) / (now.at_s - before.at_s)
-
-
-def _emptied(old: dict[str, QueueView], there: set[str], span: float) -> list[Line]:
-    return [
-        Line(path, 0, 0, None, one.messages / span if span > 0 else None, None, "")
-        for path, one in old.items()
-        if path not in there and one.messages
-    ]
 
 
 def _empty(one: QueueView) -> QueueView:

@@ -148,7 +148,13 @@ def _decide(
         if view.phase != "prepared":
             raise UsageError(f"branch {branch} is {view.phase}: only a prepared one is decided")
         if decider:
-            _as_decided(xid, decider, commit=commit)
+            known = decider_of(xid.gtrid)
+            with _connected(decider) as other:
+                if known != guid_bytes(other.id):
+                    raise InvalidParameter(f"{other.name} does not decide {xid}")
+                decision = other.decision(xid.gtrid)
+            if decision is not (Decision.COMMITTED if commit else Decision.ABORTED):
+                raise UsageError(f"{other.name} says that it is {decision.value}: nothing was done")
         if dry_run:
             how = "as was decided" if decider else "by hand"
             out.line(f"would be {word} {how}: {_does(view)}")
@@ -169,18 +175,6 @@ def _decide(
 
 def _does(view: BranchView) -> str:
     return f"it sends {plural(view.messages, 'message')} and has received {view.received}"
-
-
-def _as_decided(xid: Xid, where: str, *, commit: bool) -> None:
-    """Refuse what the deciding manager has not decided."""
-    found = decider_of(xid.gtrid)
-    with _connected(where) as other:
-        if found != guid_bytes(other.id):
-            raise InvalidParameter(f"{other.name} does not decide {xid}")
-        decision = other.decision(xid.gtrid)
-    wanted = Decision.COMMITTED if commit else Decision.ABORTED
-    if decision is not wanted:
-        raise UsageError(f"{other.name} says that it is {decision.value}: nothing was done")
 
 
 def forget_branch(

@@ -60,7 +60,25 @@ class Address(Record, frozen=True):
         if isinstance(error, PermissionError) and self.path:
             return denied(self.path, instead=_LET_IN)
         if self.broke_in_tls(error):
-            return self._untrusted(error)
+            import ssl
+
+            from onceq.tls.contexts import OTHER_NAMES, unbelieved
+
+            if isinstance(error, ssl.SSLCertVerificationError):
+                cure = (
+                    "connect by a name that is in its certificate, or have this one put in: onceq "
+                    "tls init --host, or onceq tls invite --host for a member"
+                    if error.verify_code in OTHER_NAMES
+                    else "name the authority that has signed its certificate: tls=, or "
+                    "ONCEQ_TLS_AUTHORITIES"
+                )
+                doubt = f"{self} does not prove that it is {self.host} ({unbelieved(error)})"
+                return WrongAddress(f"{doubt}; {cure}")
+            reason = (error.reason or str(error)).replace("_", " ").lower()
+            return WrongAddress(
+                f"TLS with {self} did not come about ({reason}): it may speak no TLS, or may not "
+                "take the certificate that was shown"
+            )
         kind = WrongAddress if isinstance(error, socket.gaierror) else ManagerAway
         return kind(
             f"no queue manager answers at {self} ({why or error.strerror or error}); is it "
@@ -74,28 +92,6 @@ class Address(Record, frozen=True):
         import ssl
 
         return isinstance(error, ssl.SSLError)
-
-    def _untrusted(self, error: ssl.SSLError) -> OnceqError:
-        """TLS was not agreed on."""
-        import ssl
-
-        from onceq.tls.contexts import OTHER_NAMES, unbelieved
-
-        if isinstance(error, ssl.SSLCertVerificationError):
-            cure = (
-                "connect by a name that is in its certificate, or have this one put in: onceq tls "
-                "init --host, or onceq tls invite --host for a member"
-                if error.verify_code in OTHER_NAMES
-                else "name the authority that has signed its certificate: tls=, or "
-                "ONCEQ_TLS_AUTHORITIES"
-            )
-            why = f"{self} does not prove that it is {self.host} ({unbelieved(error)})"
-            return WrongAddress(f"{why}; {cure}")
-        reason = (error.reason or str(error)).replace("_", " ").lower()
-        return WrongAddress(
-            f"TLS with {self} did not come about ({reason}): it may speak no TLS, or may not take "
-            "the certificate that was shown"
-        )
 
     def speaks_other_tls(self) -> ServiceNotAvailable:
         """TLS was agreed on, and not what is spoken in it."""

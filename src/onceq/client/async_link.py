@@ -141,21 +141,6 @@ WRITE_BYTES_MAX = 4 << 20
 """Requests waiting in the transport; calls wait above."""
 
 
-def _loop_here() -> asyncio.AbstractEventLoop:
-    """The running loop. A child that was forked inside of one has none: that one is the parent's.
-
-    Raises:
-        WrongProcess: There is none.
-    """
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        raise WrongProcess(
-            "this process was forked inside of a running event loop, which goes on in the parent "
-            "alone; fork before asyncio.run, and connect in what the child runs with it"
-        ) from None
-
-
 class AsyncLink(asyncio.Protocol):
     """See the module. Belongs to the loop that made it."""
 
@@ -163,7 +148,13 @@ class AsyncLink(asyncio.Protocol):
         self._address = address
         self._shown = credentials or Credentials()
         self._hello: Hello | None = None
-        self._loop = _loop_here()
+        try:
+            self._loop = asyncio.get_running_loop()
+        except RuntimeError:  # It was the parent's: this process was forked inside of it.
+            raise WrongProcess(
+                "this process was forked inside of a running event loop, which goes on in the "
+                "parent alone; fork before asyncio.run, and connect in what the child runs with it"
+            ) from None
         self._parser = frames.Parser()
         self._transport: asyncio.Transport | None = None
         self._plain: socket.socket | None = None
@@ -425,7 +416,10 @@ class AsyncLink(asyncio.Protocol):
         if not self._address.path:
             both_ends.watch(plain)
         try:
-            self._hello = self._greets(own)
+            tls = own.get_extra_info("ssl_object")
+            if tls is not None:
+                check_protocol(self._address, tls.selected_alpn_protocol())
+            self._hello = self._shown.hello(self._address, plain, tls)
         except OnceqError as error:
             self._greeted.set_result(error)
             own.abort()
@@ -435,13 +429,6 @@ class AsyncLink(asyncio.Protocol):
             own.abort()
             return
         own.writelines(self._hello.first)
-
-    def _greets(self, own: asyncio.Transport) -> Hello:
-        """What to say first; raises OnceqError."""
-        tls = own.get_extra_info("ssl_object")
-        if tls is not None:
-            check_protocol(self._address, tls.selected_alpn_protocol())
-        return self._shown.hello(self._address, own.get_extra_info("socket"), tls)
 
     def data_received(self, data: bytes) -> None:
         """See asyncio."""
@@ -457,8 +444,18 @@ class AsyncLink(asyncio.Protocol):
             raise
 
     def _take(self, number: int, code: int, head: memoryview, rest: memoryview) -> None:
-        if not self._greeted.done():
-            self._hear(code, head)
+        if not self._greeted.done():  # What answers the hello, or comes before that.
+            assert self._hello is not None, "it was said"
+            assert self._transport is not None, "it was said there"
+            try:
+                said = self._hello.heard(code, head)
+            except OnceqError as refused:
+                self._greeted.set_result(refused)
+                return
+            if isinstance(said, Greeting):
+                self._greeted.set_result(said)
+            else:
+                self._transport.writelines(said)
             return
         if number == 0:
             error = failure(head)
@@ -479,20 +476,6 @@ class AsyncLink(asyncio.Protocol):
         else:
             request.missed(result)
         self._waiting.pop(number, None)  # Last: its caller hears of what comes between.
-
-    def _hear(self, code: int, head: memoryview) -> None:
-        """What answers the hello, or what comes before it."""
-        assert self._hello is not None, "it was said"
-        assert self._transport is not None, "it was said there"
-        try:
-            said = self._hello.heard(code, head)
-        except OnceqError as error:
-            self._greeted.set_result(error)
-            return
-        if isinstance(said, Greeting):
-            self._greeted.set_result(said)
-        else:
-            self._transport.writelines(said)
 
     def pause_writing(self) -> None:
         """See asyncio."""

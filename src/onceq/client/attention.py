@@ -136,7 +136,19 @@ def to_look_at(seen: Seen, now_s: float) -> list[str]:
         )
     found += recent_refusals(seen.refused)
     found += refused_here(seen.metrics.ended)
-    found += _quotas(seen)
+    found += [
+        f"{one.path}: {100 * one.quota_used:.0f} % of its quota is used: what does not fit is "
+        "refused"
+        for one in seen.full.views
+    ]
+    left = (seen.full.of or 0) - len(seen.full.views)
+    if left:
+        found.append(f"{plural(left, 'other queue')} with a quota that is nearly used up")
+    if seen.metrics.quota_ratio >= QUOTA_WARN:
+        found.append(
+            f"{100 * seen.metrics.quota_ratio:.0f} % of the computer's quota is used "
+            "(computer_quota_bytes): what does not fit is refused"
+        )
     found += [
         f"{what}: {plural(count, 'time')} since the start; the log says from where"
         for what, count in view.disbelieved.items()
@@ -217,23 +229,6 @@ def certificate_warnings(view: StatusView, now_s: float) -> list[str]:
         found.append(
             "who has one of these addresses is believed without proof (plain_peers): "
             f"{', '.join(view.plain_peers)}"
-        )
-    return found
-
-
-def _quotas(seen: Seen) -> list[str]:
-    found = [
-        f"{one.path}: {100 * one.quota_used:.0f} % of its quota is used: what does not fit is "
-        "refused"
-        for one in seen.full.views
-    ]
-    left = (seen.full.of or 0) - len(seen.full.views)
-    if left:
-        found.append(f"{plural(left, 'other queue')} with a quota that is nearly used up")
-    if seen.metrics.quota_ratio >= QUOTA_WARN:
-        found.append(
-            f"{100 * seen.metrics.quota_ratio:.0f} % of the computer's quota is used "
-            "(computer_quota_bytes): what does not fit is refused"
         )
     return found
 

@@ -25,7 +25,6 @@ from onceq.version import __version__
 
 if TYPE_CHECKING:
     from onceq.store.backup import Backup
-    from onceq.store.files import Files
     from onceq.tls.signing import Signer
 
 KEEP_SHARE = 10
@@ -63,6 +62,7 @@ class Making:
         """
         from onceq.store.backup import Backup
         from onceq.store.files import RealFiles
+        from onceq.store.identification import read_identification
         from onceq.tls.signing import signer_of
 
         self._name, self._id = session.name, guid_text(session.source)
@@ -72,8 +72,15 @@ class Making:
         self._wait_s = held.keep_s / KEEP_SHARE
         self._asked = clock()
         files = RealFiles()
-        _check_readable(files, held.cut.path, self._id)
-        self._signer = signer_of(held.cut.path)
+        path_there = held.cut.path
+        known = is_data_directory(path_there)
+        who = read_identification(files, path_there).identity if known else b""
+        if not who or guid_text(Identity.unpack(who).guid) != self._id:
+            raise UnsupportedOperation(
+                f"the data directory {path_there} cannot be read from here, and a backup is copied "
+                "out of it; make it where the queue manager runs"
+            )
+        self._signer = signer_of(path_there)
         beside = (CONFIGURATION_FILE,) if configuration else ()
         self._backup = Backup(files, held.cut, path, beside=beside)
 
@@ -95,18 +102,6 @@ class Making:
     def finish(self) -> BackupReport:
         """Read it back, and make it a backup."""
         return finish(self._backup, self._signer, name=self._name, id=self._id, taken_s=self._now_s)
-
-
-def _check_readable(files: Files, path: str, id: str) -> None:
-    """The data directory of that queue manager can be read; raises UnsupportedOperation."""
-    from onceq.store.identification import read_identification
-
-    who = read_identification(files, path).identity if is_data_directory(path) else b""
-    if not who or guid_text(Identity.unpack(who).guid) != id:
-        raise UnsupportedOperation(
-            f"the data directory {path} cannot be read from here, and a backup is copied out of "
-            "it; make it where the queue manager runs"
-        )
 
 
 def finish(

@@ -213,7 +213,15 @@ def enlist(tx: AnyTransaction, connection: Any) -> Calls[Any]:
     partners = tx._partners
     if last:
         by_row = ByRow(tx._state, partner.name)
-        yield from _look_before_work(tx, partner)
+        # See that its database was not set back; on a new connection it is asked.
+        manager = tx._state.session.source.hex()
+        if tx._manager.look_after_rows(partner) or partner.is_new(manager):
+            try:
+                yield from look_before_work(_Asking(tx), manager, partner, partner.name)
+            except BaseException:
+                yield partner.withdraw
+                raise
+            partner.set_looked(manager)
         yield partial(partner.begin, by_row.xid)
         partners.by_row = by_row
         partners.add(partner, by_row.xid)
@@ -234,19 +242,6 @@ class _Asking:
     def rows(self, agent: str, found: int = 0) -> object:
         """See ``recovery.Rows``."""
         return self._tx._manager._run(rows(self._tx._state.session, agent, found))
-
-
-def _look_before_work(tx: AnyTransaction, last: LastAgent) -> Calls[None]:
-    """See that the database of a last agent was not set back; on a new connection it is asked."""
-    manager = tx._state.session.source.hex()
-    if not tx._manager.look_after_rows(last) and not last.is_new(manager):
-        return
-    try:
-        yield from look_before_work(_Asking(tx), manager, last, last.name)
-    except BaseException:
-        yield last.withdraw
-        raise
-    last.set_looked(manager)
 
 
 def commit(tx: AnyTransaction, partners: Partners) -> Calls[MessageIds]:

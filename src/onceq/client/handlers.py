@@ -42,7 +42,11 @@ def check_handler(handler: Any, given: int, *, tasks: bool) -> None:
     """
     if not callable(handler):
         raise InvalidParameter(f"a handler is a function, not {handler!r}")
-    body = _body_of(handler)
+    called = handler
+    while isinstance(called, partial):
+        called = called.func
+    plain = inspect.isroutine(called) or inspect.isclass(called)
+    body = called if plain else type(called).__call__
     if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
         raise NotCarriedOut(f"{_name(handler)} is a generator: to call it runs nothing of it")
     if not tasks and inspect.iscoroutinefunction(body):
@@ -98,15 +102,6 @@ def awaiting(work: Callable[..., object]) -> Callable[..., Awaitable[object]]:
         return await result
 
     return call
-
-
-def _body_of(handler: Any) -> object:
-    """The function that runs when it is called."""
-    while isinstance(handler, partial):
-        handler = handler.func
-    if inspect.isroutine(handler) or inspect.isclass(handler):
-        return handler
-    return type(handler).__call__
 
 
 def _name(handler: Any) -> str:

@@ -169,7 +169,10 @@ def _preview(
         for letter in (yield from search.page(qm)):
             why = rules.stays(letter, in_doubt=in_doubt, second=second, returns_max=returns_max)
             if not (why or to) and rules.is_foreign(letter):
-                why = yield from _cannot_go_back(qm, letter)
+                queue, transactional = letter.message.destination, None
+                with contextlib.suppress(OnceqError):
+                    transactional = (yield from call(qm.queue, queue)).transactional
+                why = rules.cannot_go_back(letter.message, transactional)
             if why:
                 kept[why] += 1
             elif would.sent == limit:
@@ -180,13 +183,6 @@ def _preview(
                 were_for[letter.message.destination] += 1
     would.kept, would.were_for = dict(kept), dict(were_for)
     return would
-
-
-def _cannot_go_back(qm: Manager, letter: Letter) -> Calls[str]:
-    transactional: bool | None = None
-    with contextlib.suppress(OnceqError):
-        transactional = (yield from call(qm.queue, letter.message.destination)).transactional
-    return rules.cannot_go_back(letter.message, transactional)
 
 
 def _carry_out(

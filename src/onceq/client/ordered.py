@@ -361,29 +361,22 @@ def _work(
     try:
         taken = yield from attempt.carry_out(tx, _take(tx, course, place))
     except (MessageNotFound, MessageAlreadyReceived, MessageLocked):
-        if (yield from _locked(qm, course, place)):
-            yield partial(wait, LOCKED_S)
-            return False
-        return True
+        # It may be in its place all the same: somebody holds it, or a connection of this
+        # application that was lost does for a moment.
+        asked = some(qm._state, course.queue, count=1, timeout=0.0, peek=True, lookup=place)
+        try:
+            yield from call(qm._run, asked)
+        except TransactionUsage:
+            pass
+        except ServiceNotAvailable as error:
+            if gone(error):
+                raise
+        except OnceqError:
+            return True
+        yield partial(wait, LOCKED_S)
+        return False
     return bool(taken)
 
 
 def _take(tx: Transaction, course: ConsumerLoop, place: int) -> Calls[Batch | None]:
     return (yield from call(tx._hold, course.queue, 1, timeout=0.0, lookup_id=place))
-
-
-def _locked(qm: Manager, course: ConsumerLoop, place: int) -> Calls[bool]:
-    """Whether a message that cannot be taken is in its place all the same: somebody holds it, or a
-    connection of this application that was lost does for a moment."""
-    asked = some(qm._state, course.queue, count=1, timeout=0.0, peek=True, lookup=place)
-    try:
-        yield from call(qm._run, asked)
-    except TransactionUsage:
-        return True
-    except ServiceNotAvailable as error:
-        if gone(error):
-            raise
-        return True
-    except OnceqError:
-        return False
-    return True

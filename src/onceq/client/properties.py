@@ -246,8 +246,17 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
     plain: dict[str, Any] = {}
     for name, value in values.items():
         if name in UNKEPT:
-            _unkept(name, value)
-            continue
+            if value in (None, 0):
+                continue
+            if name == "priv_level":
+                raise EncryptionNotSupported(
+                    "priv_level asks for an encrypted body, which onceq does not do; use TLS "
+                    "between the computers, or encrypt the body before it is sent"
+                )
+            raise AuthenticationNotSupported(
+                "auth_level asks for a signature, which onceq does not do; use TLS with client "
+                "certificates, or sign the body"
+            )
         if name not in NAMES:
             import difflib  # after a mistake only
 
@@ -352,7 +361,12 @@ def _checked(name: str, value: Any) -> Any:
     if name in _TEXTS:
         return _text(name, value)
     if name == "delivery":
-        return _delivery(value)
+        names = {kind.name.lower(): kind for kind in Delivery}
+        if isinstance(value, str) and value in names:
+            return int(names[value])
+        if isinstance(value, int) and value in names.values():
+            return int(value)
+        raise IllegalPropertyValue(f"delivery is 'express' or 'recoverable', not {value!r}")
     if name == "correlation_id":
         return _correlation(value)
     if name == "extension":
@@ -384,20 +398,6 @@ def _seconds(name: str, value: Any) -> Any:
     return value
 
 
-def _unkept(name: str, value: Any) -> None:
-    if value in (None, 0):
-        return
-    if name == "priv_level":
-        raise EncryptionNotSupported(
-            "priv_level asks for an encrypted body, which onceq does not do; use TLS between the "
-            "computers, or encrypt the body before it is sent"
-        )
-    raise AuthenticationNotSupported(
-        "auth_level asks for a signature, which onceq does not do; use TLS with client "
-        "certificates, or sign the body"
-    )
-
-
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise IllegalPropertyValue(f"{name} is text, not {value!r}")
@@ -414,15 +414,6 @@ def _text(name: str, value: Any) -> str:
     except UnicodeEncodeError:
         raise IllegalPropertyValue(f"{name} contains half a surrogate pair") from None
     return value
-
-
-def _delivery(value: Any) -> int:
-    names = {kind.name.lower(): kind for kind in Delivery}
-    if isinstance(value, str) and value in names:
-        return int(names[value])
-    if isinstance(value, int) and value in names.values():
-        return int(value)
-    raise IllegalPropertyValue(f"delivery is 'express' or 'recoverable', not {value!r}")
 
 
 def _correlation(value: Any) -> bytes:

@@ -14,7 +14,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from onceq.client.address import Address
 from onceq.client.connecting import READ_BYTES_MIN, Socket, connected, greet
@@ -138,31 +138,29 @@ class SocketLink:
 
     def look(self) -> bool:
         """See Link. The end of the connection can be read without taking anything."""
-        if self._lost is None:
-            try:
-                # Looked at and left there: what has come belongs to the thread that reads.
-                data = self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                return True
-            except OSError as error:
-                self._lose(f"the connection to {self._address} broke: {error}")
-            else:
-                if not data:
-                    self._lose(f"the queue manager at {self._address} closed the connection")
-                elif all(slot.given_up for slot in list(self._slots.values())):
-                    self._overhear()
+        if self._lost is not None:
+            return False
+        try:
+            # Looked at and left there: what has come belongs to the thread that reads.
+            data = self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return True
+        except OSError as error:
+            self._lose(f"the connection to {self._address} broke: {error}")
+            return self._lost is None
+        if not data:
+            self._lose(f"the queue manager at {self._address} closed the connection")
+        elif all(slot.given_up for slot in list(self._slots.values())):
+            # Something came although nobody waits: the queue manager says that it stops, or answers
+            # what was given up.
+            reading = self._reading
+            if reading.acquire(blocking=False):
+                try:
+                    self._read(wait=False)
+                finally:
+                    reading.release()
+                    self._hand_on()
         return self._lost is None
-
-    def _overhear(self) -> None:
-        """Something came although nobody waits: the queue manager says that it stops, or answers
-        what was given up."""
-        reading = self._reading
-        if reading.acquire(blocking=False):
-            try:
-                self._read(wait=False)
-            finally:
-                reading.release()
-                self._hand_on()
 
     def _lose(self, text: str, kind: type[ServiceNotAvailable] = LinkLost) -> None:
         """Nobody will ever get an answer on this connection any more.
@@ -209,7 +207,15 @@ class SocketLink:
                 return None
             self._wait(slot)
             if not slot.done:
-                raise self._overdue(slot)
+                # Messages that the answer brings at last are kept for the next receive; anything
+                # else that it says is dropped, and the connection is given up, so that the manager
+                # undoes what is open there.
+                slot.waits = False
+                slot.given_up = True
+                text = overdue(self._address)
+                if request.late is None:
+                    self._lose(text)
+                raise AnswerOverdue(text)
         except OnceqError:
             raise
         except BaseException as error:
@@ -259,7 +265,17 @@ class SocketLink:
                 self._lose(f"the connection to {self._address} broke: {error}")
                 return
             except OSError as error:
-                self._unsent(slots, f"the connection to {self._address} broke: {error}")
+                # Nothing of a frame could be written, so that its request has not happened. Whoever
+                # waits for other answers reads on: they may be there, or the reason why they are
+                # not.
+                text = f"the connection to {self._address} broke: {error}"
+                self._forget(slots)
+                if self._slots:
+                    self._lost = self._lost or LinkLost(text)
+                else:
+                    self._lose(text)
+                if slots:
+                    raise ManagerAway(text) from error
                 return
             try:
                 self._write_rest(pieces, done)
@@ -280,17 +296,6 @@ class SocketLink:
     def _forget(self, slots: Iterable[int]) -> None:
         for number in slots:
             self._slots.pop(number, None)
-
-    def _unsent(self, slots: Collection[int], text: str) -> None:
-        """Nothing of a frame could be written, so that its request has not happened. Whoever
-        waits for other answers reads on: they may be there, or the reason why they are not."""
-        self._forget(slots)
-        if self._slots:
-            self._lost = self._lost or LinkLost(text)
-        else:
-            self._lose(text)
-        if slots:
-            raise ManagerAway(text)
 
     def _write_rest(self, pieces: Sequence[Buffer], done: int) -> None:
         if done == sum(map(len, pieces)):
@@ -319,17 +324,6 @@ class SocketLink:
                     self._hand_on()
             else:
                 acquire(slot.lock, slot.due)
-
-    def _overdue(self, slot: _Slot) -> AnswerOverdue:
-        """An answer did not come in time. Messages that it brings at last are kept for the next
-        receive; anything else that it says is dropped, and the connection is given up, so that the
-        manager undoes what is open there."""
-        slot.waits = False
-        slot.given_up = True
-        text = overdue(self._address)
-        if slot.request.late is None:
-            self._lose(text)
-        return AnswerOverdue(text)
 
     def _hand_on(self) -> None:
         """Let another waiting thread read."""

@@ -121,7 +121,14 @@ class TokenFile:
             self._one = checked(lines[0][1][0], f"the token in {name}")
             return
         self._lines = [self._line(number, words) for number, words in lines]
-        self._check_apart()
+        first: dict[object, int] = {}
+        for line in self._lines:
+            before = first.setdefault(line.whom, line.number)
+            if before != line.number:
+                raise ConfigurationError(
+                    f"lines {before} and {line.number} of {name} are for the same queue manager: "
+                    "leave one"
+                )
 
     def __repr__(self) -> str:
         return f"<tokens in {self._name}>"
@@ -150,19 +157,17 @@ class TokenFile:
                 f"{self._name} says twice what is shown to {address}, in lines {numbers}: leave one"
             )
         if not mine:
-            raise ConfigurationError(self._lacks(address, guid))
+            whom, also = str(address), ""
+            if guid != NO_GUID:
+                whom += f" (queue manager {guid_text(guid)})"
+            elif any(isinstance(line.whom, bytes) for line in self._lines):
+                also = "; lines by GUID count where the queue manager proves it in TLS"
+            raise ConfigurationError(
+                f"{self._name} has no line for {whom}: add '{address} TOKEN' with what 'onceq "
+                f"token create' prints there, or '{address} {NONE}' if no token shall be shown to "
+                f"it{also}"
+            )
         return mine[0].token
-
-    def _lacks(self, address: Address, guid: bytes) -> str:
-        whom, also = str(address), ""
-        if guid != NO_GUID:
-            whom += f" (queue manager {guid_text(guid)})"
-        elif any(isinstance(line.whom, bytes) for line in self._lines):
-            also = "; lines by GUID count where the queue manager proves it in TLS"
-        return (
-            f"{self._name} has no line for {whom}: add '{address} TOKEN' with what 'onceq token "
-            f"create' prints there, or '{address} {NONE}' if no token shall be shown to it{also}"
-        )
 
     def _line(self, number: int, words: list[str]) -> _Line:
         where = f"the token in line {number} of {self._name}"
@@ -199,17 +204,6 @@ class TokenFile:
             f"({TLS_SCHEME}host:port, or host:port), its GUID, or the absolute path of its data "
             "directory or socket"
         )
-
-    def _check_apart(self) -> None:
-        """Refuse a file that says the same twice, no matter who is connected to."""
-        first: dict[object, int] = {}
-        for line in self._lines:
-            before = first.setdefault(line.whom, line.number)
-            if before != line.number:
-                raise ConfigurationError(
-                    f"lines {before} and {line.number} of {self._name} are for the same queue "
-                    "manager: leave one"
-                )
 
 
 def checked(text: str, where: str) -> Found:

@@ -134,7 +134,13 @@ def _why(view: OutgoingView, state: str, waiting: int) -> str:
             f"{clock(view.offline_since)}; {they_wait}; 'qm connect' lets them go"
         )
     if not waiting and view.awaiting_final:
-        return _unprocessed(view, name)
+        some = plural(view.awaiting_final, "message")
+        one = view.awaiting_final == 1
+        have, their = ("has", "its sender") if one else ("have", "their senders")
+        return (
+            f"{name}: {some} {have} arrived; {their} asked to know the end, and nobody has "
+            f"received {'it' if one else 'them'} yet"
+        )
     if not waiting:
         link = "connected; " if state == "CONNECTED" else ""
         return f"{name}: {link}nothing waits; {_ended(view)}"
@@ -278,15 +284,6 @@ def _local(view: QueueView) -> str:
 
 def _are(count: int) -> str:
     return f"{count:,} {'is' if count == 1 else 'are'}"
-
-
-def _unprocessed(view: OutgoingView, name: str) -> str:
-    some = plural(view.awaiting_final, "message")
-    have, their = ("has", "its sender") if view.awaiting_final == 1 else ("have", "their senders")
-    return (
-        f"{name}: {some} {have} arrived; {their} asked to know the end, and nobody has received "
-        f"{'it' if view.awaiting_final == 1 else 'them'} yet"
-    )
 
 
 def _connected(view: OutgoingView, name: str, some: str) -> str:

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from onceq.console.desk import Desk, status_of, told_of
 from onceq.console.guard import FormValues
 from onceq.console.managers import Watched
-from onceq.console.table import METRICS, OPERATIONS, Operation, Parameter, Text
+from onceq.console.table import METRICS, OPERATIONS, Operation, Text
 from onceq.errors import InvalidParameter, OnceqError
 from onceq.model.views.view import plain
 from onceq.version import __version__
@@ -29,27 +29,23 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 def routes(desk: Desk) -> list[Route]:
     """All of them."""
+
+    async def described(request: Request) -> Response:
+        return JSONResponse(document())
+
+    async def managers(request: Request) -> Response:
+        return JSONResponse(
+            {"managers": [overview(one, desk) for one in desk.managers_of(request)]}
+        )
+
     made = [
-        Route("/api/openapi.json", _document, methods=["GET"]),
-        Route("/api/managers", _managers(desk), methods=["GET"]),
+        Route("/api/openapi.json", described, methods=["GET"]),
+        Route("/api/managers", managers, methods=["GET"]),
     ]
     for one in OPERATIONS:
         path = f"/api/managers/{{manager}}{one.path}"
         made.append(Route(path, _operation(desk, one), methods=[one.method]))
     return made
-
-
-async def _document(request: Request) -> Response:
-    return JSONResponse(document())
-
-
-def _managers(desk: Desk) -> Handler:
-    async def answer(request: Request) -> Response:
-        return JSONResponse(
-            {"managers": [overview(one, desk) for one in desk.managers_of(request)]}
-        )
-
-    return answer
 
 
 def overview(watched: Watched, desk: Desk) -> dict[str, Any]:
@@ -164,7 +160,16 @@ def _describe(one: Operation) -> dict[str, Any]:
         "responses": {"200": _ANSWER, "default": _ERROR},
     }
     if not one.changes:
-        told["parameters"] = [_MANAGER, *(_in_query(parameter) for parameter in one.parameters)]
+        told["parameters"] = [
+            _MANAGER,
+            *(
+                {
+                    "name": parameter.name, "in": "query", "required": parameter.needed,
+                    "description": parameter.text, "schema": {"type": parameter.kind},
+                }
+                for parameter in one.parameters
+            ),
+        ]  # fmt: skip
         return told
     told["requestBody"] = {
         "required": True,
@@ -193,10 +198,3 @@ def _text(page: Text) -> dict[str, Any]:
         "parameters": [_MANAGER],
         "responses": {"200": _TEXT, "default": _ERROR},
     }
-
-
-def _in_query(parameter: Parameter) -> dict[str, Any]:
-    return {
-        "name": parameter.name, "in": "query", "required": parameter.needed,
-        "description": parameter.text, "schema": {"type": parameter.kind},
-    }  # fmt: skip

@@ -23,6 +23,7 @@ Upholds: secrets are compared in constant time, and only their digests are kept.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import secrets
@@ -230,7 +231,10 @@ class Guard:
     async def _let_in(self, scope: Scope, receive: Receive) -> bytes:
         """Judge a request; returns its body, or raises Refusal."""
         headers = Headers(scope=scope)
-        self._small(scope)
+        size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+        size += sum(len(name) + len(value) for name, value in scope["headers"])
+        if size > HEADER_BYTES_MAX:
+            raise Refusal(431, "too-large", f"a request has at most {HEADER_BYTES_MAX} bytes")
         host = headers.get("host", "").casefold()
         if host not in self._hosts:
             raise Refusal(
@@ -244,9 +248,9 @@ class Guard:
         scope["state"] = {
             **scope.get("state", {}), "session": None, "cookie": "", "signed": False
         }  # fmt: skip
-        shown, bearer = _bearer(headers)
-        if shown:
-            if not self._keys.is_token(bearer):
+        kind, _, bearer = headers.get("authorization", "").partition(" ")
+        if kind.casefold() == "bearer":
+            if not self._keys.is_token(bearer.strip()):
                 raise Refusal(401, "wrong-token", "the token is not that of this console")
             scope["state"].update(signed=True)
             return body
@@ -258,17 +262,18 @@ class Guard:
             raise Refusal(
                 401, "sign-in", "sign in with the link that the console has printed at its start"
             )
-        if changes and not session.has_sent(_form_token(headers, body)):
-            raise Refusal(
-                403, "form-token", "the form is not one of this session: read its page anew"
-            )
+        if changes:
+            form = "application/x-www-form-urlencoded"
+            token = headers.get("x-form-token", "")
+            if not token and headers.get("content-type", "").startswith(form):
+                with contextlib.suppress(ValueError):
+                    fields = parse_qs(body.decode(), max_num_fields=FIELDS_MAX)
+                    token = fields.get("form_token", [""])[0]
+            if not session.has_sent(token):
+                raise Refusal(
+                    403, "form-token", "the form is not one of this session: read its page anew"
+                )
         return body
-
-    def _small(self, scope: Scope) -> None:
-        size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
-        size += sum(len(name) + len(value) for name, value in scope["headers"])
-        if size > HEADER_BYTES_MAX:
-            raise Refusal(431, "too-large", f"a request has at most {HEADER_BYTES_MAX} bytes")
 
     def _session(self, headers: Headers) -> tuple[Session | None, str]:
         cookie = cookie_parser(headers.get("cookie", "")).get(self._cookie, "")
@@ -314,24 +319,6 @@ async def _whole(headers: Headers, receive: Receive) -> bytes:
             raise refusal
         if not message.get("more_body"):
             return found
-
-
-def _bearer(headers: Headers) -> tuple[bool, str]:
-    """Whether a token was shown, and which."""
-    kind, _, value = headers.get("authorization", "").partition(" ")
-    return kind.casefold() == "bearer", value.strip()
-
-
-def _form_token(headers: Headers, body: bytes) -> str:
-    """The form token that came along: in a header, or in a form."""
-    told = headers.get("x-form-token", "")
-    if told or not headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
-        return told
-    try:
-        fields = parse_qs(body.decode(), max_num_fields=FIELDS_MAX)
-    except ValueError:
-        return ""
-    return fields.get("form_token", [""])[0]
 
 
 @dataclass(slots=True)

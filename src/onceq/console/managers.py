@@ -159,7 +159,11 @@ class Watched:
 
         async def whole() -> T:
             async with asyncio.timeout(CONNECT_S_MAX):
-                qm = await (self._connected_for(person) if person else self._connected())
+                if person:
+                    connect = partial(self._connect, person)
+                    qm = AsyncQueueManager(await connect(), connect)
+                else:
+                    qm = await self._connected()
             try:
                 return await ask(qm)
             finally:
@@ -194,10 +198,6 @@ class Watched:
                 self._qm = AsyncQueueManager(link, self._connect)
                 self.name = self._qm.name
             return self._qm
-
-    async def _connected_for(self, person: str) -> AsyncQueueManager:
-        connect = partial(self._connect, person)
-        return AsyncQueueManager(await connect(), connect)
 
     async def _connect(self, person: str = "") -> AsyncLink:
         if self.fault:

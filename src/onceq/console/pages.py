@@ -12,6 +12,7 @@ import asyncio
 import base64
 import html
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from jinja2 import Environment
@@ -94,18 +95,18 @@ class Pages:
             handler = self._screen(read, template, "queues" if screen == "queue" else screen)
             made.append(Route(f"/m/{{manager}}/{path}", handler, methods=["GET"]))
         forms: tuple[tuple[str, Read, Callable[[Told], str]], ...] = (
-            ("queue/pause", reading.pause_queue, _why),
-            ("queue/resume", reading.resume_queue, _why),
+            ("queue/pause", reading.pause_queue, "{why}".format_map),
+            ("queue/resume", reading.resume_queue, "{why}".format_map),
             ("queue/release", reading.release_queue, _released),
-            ("queue/send", reading.send, _sent),
-            ("outgoing/pause", reading.pause_outgoing, _why),
-            ("outgoing/resume", reading.resume_outgoing, _why),
+            ("queue/send", reading.send, "sent: {id}".format_map),
+            ("outgoing/pause", reading.pause_outgoing, "{why}".format_map),
+            ("outgoing/resume", reading.resume_outgoing, "{why}".format_map),
             ("dead/return", letters.return_home, _returned),
-            ("dead/send-as-new", letters.send_as_new, _sent_as_new),
-            ("dead/purge", letters.purge, _purged),
-            ("jobs/cancel", letters.cancel_job, _cancelled),
+            ("dead/send-as-new", letters.send_as_new, partial(_are, "sent as new", "sent_as_new")),
+            ("dead/purge", letters.purge, partial(_are, "removed for good", "removed")),
+            ("jobs/cancel", letters.cancel_job, "job {job[number]} is {job[state]}".format_map),
             ("transactions/decide", reading.decide, _decided),
-            ("transactions/forget", reading.forget, _forgotten),
+            ("transactions/forget", reading.forget, "forgotten: {branch[xid]}".format_map),
         )
         for path, act, words in forms:
             handler = self._form(act, path.partition("/")[0], words)
@@ -316,16 +317,8 @@ def _body(told: Told) -> bytes | None:
     return None
 
 
-def _why(told: Told) -> str:
-    return f"{told['why']}"
-
-
 def _released(told: Told) -> str:
     return f"{plural(told['released'], 'hold')} of {told['queue']} ended"
-
-
-def _sent(told: Told) -> str:
-    return f"sent: {told['id']}"
 
 
 def _returned(told: Told) -> str:
@@ -345,22 +338,11 @@ def _goes_on(told: Told) -> str:
     return said + (f"; job {number} goes on" if told["state"] == "running" else "")
 
 
-def _sent_as_new(told: Told) -> str:
-    return f"{plural(told['sent_as_new'], 'dead letter')} sent as new" + _goes_on(told)
-
-
-def _cancelled(told: Told) -> str:
-    return f"job {told['job']['number']} is {told['job']['state']}"
-
-
-def _purged(told: Told) -> str:
-    return f"{plural(told['removed'], 'dead letter')} removed for good" + _goes_on(told)
+def _are(done: str, counted: str, told: Told) -> str:
+    """What was done to dead letters, whose number has a name of its own."""
+    return f"{plural(told[counted], 'dead letter')} {done}" + _goes_on(told)
 
 
 def _decided(told: Told) -> str:
     word = "committed" if told["outcome"] == "commit" else "rolled back"
     return f"{word} by hand: {told['branch']['xid']}"
-
-
-def _forgotten(told: Told) -> str:
-    return f"forgotten: {told['branch']['xid']}"

@@ -151,7 +151,19 @@ class SignIn:
         try:
             attempt = Attempt(request.cookies.get(self._cookie, ""), self._key)
             person = await self._person(attempt, request.url.query)
-            role = self._role(person)
+            role = self._people.role_of(person.groups)
+            if role is None:
+                groups = person.groups[:20]
+                tell("nobody's group was let in", person=str(person), groups=groups)
+                claim = self._people.groups_claim
+                text = f"The provider names no groups of yours (claim {claim})."
+                if named := ", ".join(groups):
+                    text = f"The provider names these groups of yours: {named}."
+                raise NotSignedIn(
+                    403, f"You are {person}, and no group of yours may use this console. {text}",
+                    "Who runs the console lets groups in; who runs the provider puts you into "
+                    "them.",
+                )  # fmt: skip
         except NotSignedIn as refused:
             return self._refused(refused)
         cookie = self._desk.keys.open(
@@ -221,21 +233,6 @@ class SignIn:
         if len(self._used) > ATTEMPTS_MAX:
             self._used.popitem(last=False)
         return said
-
-    def _role(self, person: Person) -> str:
-        """The group that somebody works as; raises NotSignedIn."""
-        role = self._people.role_of(person.groups)
-        if role is not None:
-            return role
-        tell("nobody's group was let in", person=str(person), groups=person.groups[:20])
-        named = ", ".join(person.groups[:20])
-        text = f"The provider names these groups of yours: {named}." if named else (
-            f"The provider names no groups of yours (claim {self._people.groups_claim})."
-        )  # fmt: skip
-        raise NotSignedIn(
-            403, f"You are {person}, and no group of yours may use this console. {text}",
-            "Who runs the console lets groups in; who runs the provider puts you into them.",
-        )  # fmt: skip
 
     def _refused(self, refused: NotSignedIn) -> Response:
         # The attempt stays: a link of somebody else's ends none that this browser has begun.

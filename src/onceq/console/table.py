@@ -393,14 +393,12 @@ def heads(rows: Sequence[View]) -> list[Head]:
     """The columns of a table of views, as their class says them."""
     kind = type(rows[0])
     plain = defaults(kind)
-    return [
-        Head(name, one.title[:1].upper() + one.title[1:], one, _is_numeric(one, plain.get(name)))
-        for name, one in columns(kind).items()
-    ]
-
-
-def _is_numeric(column: Column, default: object) -> bool:
-    return column.unit in ("bytes", "age", "count") or (not column.unit and type(default) is int)
+    found = []
+    for name, one in columns(kind).items():
+        numeric = one.unit in ("bytes", "age", "count")
+        numeric = numeric or (not one.unit and type(plain.get(name)) is int)
+        found.append(Head(name, one.title[:1].upper() + one.title[1:], one, numeric))
+    return found
 
 
 def render_cell(value: Any, column: Column, now_s: int) -> str:
@@ -465,7 +463,12 @@ def body_view(body: bytes, view: str) -> tuple[str, bool]:
         The text, and whether something of the body is left out.
     """
     if view == "hex":
-        return _hex(body[:HEX_BYTES_MAX]), len(body) > HEX_BYTES_MAX
+        lines, some = [], body[:HEX_BYTES_MAX]
+        for at in range(0, len(some), 16):
+            part = some[at : at + 16]
+            shown = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
+            lines.append(f"{at:06x}  {part.hex(' '):<47}  {shown}")
+        return "\n".join(lines), len(body) > HEX_BYTES_MAX
     if view == "json" and len(body) <= SHOWN_BYTES_MAX:
         try:
             text = json.dumps(json.loads(body), indent=2, ensure_ascii=False)
@@ -474,15 +477,6 @@ def body_view(body: bytes, view: str) -> tuple[str, bool]:
         return text[:SHOWN_BYTES_MAX], len(text) > SHOWN_BYTES_MAX
     text = body[:SHOWN_BYTES_MAX].decode("utf-8", "replace")
     return text, len(body) > SHOWN_BYTES_MAX
-
-
-def _hex(body: bytes) -> str:
-    lines = []
-    for at in range(0, len(body), 16):
-        part = body[at : at + 16]
-        shown = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
-        lines.append(f"{at:06x}  {part.hex(' '):<47}  {shown}")
-    return "\n".join(lines)
 
 
 def fitting(body: bytes) -> str:

@@ -57,7 +57,24 @@ def init(
     name = data_directory.check_name(name or data_directory.default_name())
     config.check_peers(peers or {})
     listen = config.Configuration().listen if listen is None else listen
-    text = _toml(name, listen, client_listen or "", peers or {})
+    # The options that were given, and the rest as comments.
+    lines = [
+        "# Configuration of a onceq queue manager: docs/reference/configuration.md",
+        f"name = {json.dumps(name)}",
+        f"listen = {json.dumps(listen)}  # other queue managers; empty: none may connect",
+        f"client_listen = {json.dumps(client_listen or '')}  # applications over TCP; empty: none",
+        "",
+        '[peers]  # where other queue managers are: NAME = "host:port"; else DNS and port 1801',
+        *(
+            f"{peer if re.fullmatch(r'[A-Za-z0-9_-]+', peer) else json.dumps(peer)} = "
+            f"{json.dumps(where)}"
+            for peer, where in (peers or {}).items()
+        ),
+        "",
+        "[settings]  # docs/reference/settings.md",
+        "",
+    ]
+    text = "\n".join(lines)
     store = data_directory.init(path, name=name, configuration=text)
     identity = Identity.unpack(store.identity)
     store.close()
@@ -68,27 +85,6 @@ def init(
         listen=config.load(path).listen,
         configuration=os.path.join(path, CONFIGURATION_FILE),
     )
-
-
-def _toml(name: str, listen: str, client_listen: str, peers: Mapping[str, str]) -> str:
-    """Return a configuration file with the given options, and the rest as comments."""
-    lines = [
-        "# Configuration of a onceq queue manager: docs/reference/configuration.md",
-        f"name = {json.dumps(name)}",
-        f"listen = {json.dumps(listen)}  # other queue managers; empty: none may connect",
-        f"client_listen = {json.dumps(client_listen)}  # applications over TCP; empty: none",
-        "",
-        '[peers]  # where other queue managers are: NAME = "host:port"; else DNS and port 1801',
-        *(
-            f"{peer if re.fullmatch(r'[A-Za-z0-9_-]+', peer) else json.dumps(peer)} = "
-            f"{json.dumps(where)}"
-            for peer, where in peers.items()
-        ),
-        "",
-        "[settings]  # docs/reference/settings.md",
-        "",
-    ]
-    return "\n".join(lines)
 
 
 def run(
@@ -252,14 +248,32 @@ def rotate(path: str, *, anyway: bool = False) -> ShownIdentity:
         folder.rename(here.tls, folder.NEXT, folder.AUTHORITY)  # it was interrupted there
     stage = trusting.stage(here.tls)
     if stage and not anyway:
-        _check_behind(here, stage)
+        ours = guid_text(here.identity.guid)
+        late = [
+            one.name
+            for one in trusting.members_of(here).values()
+            if one.id != ours and trusting.behind(here.tls, one)
+        ]
+        if late:
+            raise ConfigurationError(
+                f"these {_LACK[stage]}: {', '.join(sorted(late))}; remove those that will not come "
+                "back (onceq tls remove), or say --anyway, and they have to join again"
+            )
     own.leave(here.tls, "rotate authority", _STEPS[stage], here.now_s)
     if stage == "":
         _begin(here)
     elif stage == "begun":
-        _sign_by_next(here)
+        folder.write(here.file(folder.OLD), folder.read(here.file(folder.AUTHORITY)))
+        folder.rename(here.tls, folder.NEXT_KEY, folder.AUTHORITY_KEY)
+        folder.rename(here.tls, folder.NEXT, folder.AUTHORITY)
+        trusting.sign_own(here, ())
     else:
-        _forget_old(here)
+        mine = trusting.members_of(here).get(guid_text(here.identity.guid))
+        if mine is None or trusting.behind(here.tls, mine):
+            trusting.sign_own(here, ())  # it was interrupted before
+        old = folder.split(folder.read(here.file(folder.OLD)).decode())
+        folder.believe(here.tls, [], old)
+        folder.remove(here.tls, folder.OLD)
     return trusting.show(path)
 
 
@@ -268,34 +282,3 @@ def _begin(here: trusting.Here) -> None:
     folder.write(here.file(folder.NEXT_KEY), key)
     folder.believe(here.tls, [made.decode()])
     folder.write(here.file(folder.NEXT), made)
-
-
-def _sign_by_next(here: trusting.Here) -> None:
-    folder.write(here.file(folder.OLD), folder.read(here.file(folder.AUTHORITY)))
-    folder.rename(here.tls, folder.NEXT_KEY, folder.AUTHORITY_KEY)
-    folder.rename(here.tls, folder.NEXT, folder.AUTHORITY)
-    trusting.sign_own(here, ())
-
-
-def _forget_old(here: trusting.Here) -> None:
-    own = trusting.members_of(here).get(guid_text(here.identity.guid))
-    if own is None or trusting.behind(here.tls, own):
-        trusting.sign_own(here, ())  # it was interrupted before
-    old = folder.split(folder.read(here.file(folder.OLD)).decode())
-    folder.believe(here.tls, [], old)
-    folder.remove(here.tls, folder.OLD)
-
-
-def _check_behind(here: trusting.Here, stage: str) -> None:
-    """Raise ConfigurationError if members are not as far as the next step needs."""
-    own = guid_text(here.identity.guid)
-    late = [
-        one.name
-        for one in trusting.members_of(here).values()
-        if one.id != own and trusting.behind(here.tls, one)
-    ]
-    if late:
-        raise ConfigurationError(
-            f"these {_LACK[stage]}: {', '.join(sorted(late))}; remove those that will not come "
-            "back (onceq tls remove), or say --anyway, and they have to join again"
-        )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
 from onceq.errors import ConfigurationError, IllegalFormatName
 from onceq.file_access import CONFIGURATION_FILE
@@ -89,23 +88,31 @@ def check(path: str) -> MappingReport:
         ConfigurationError: ``onceq.toml`` or the folder itself cannot be read.
     """
     _name_of(path)
-    folder, sources = _sources(path)
-    kinds = ("redirections", "receipts", "outbound")
-    unreached = chain.from_iterable(_unreached(sources, kind) for kind in kinds)
-    return MappingReport(folder, tuple(sources), tuple(unreached))
+    from onceq.service.config import folder_of, load, tables_of
 
-
-def _unreached(sources: list[MappingSource], kind: str) -> list[str]:
-    found, before = [], list[str]()
-    for source in sources:
-        pairs: Pairs = getattr(source.mappings, kind)
-        for given, _ in pairs:
-            # A pattern's URLs all fit another pattern if that one fits its beginning.
-            hider = next((one for one in before if fits((one,), given)), None)
-            if hider is not None:
-                found.append(f"{source.name}: {given} never counts, {hider} stands before it")
-            before.append(given)
-    return found
+    configuration = load(os.path.abspath(path))
+    folder = folder_of(os.path.abspath(path), configuration)
+    sources = [
+        MappingSource(CONFIGURATION_FILE, "tables of the configuration", tables_of(configuration))
+    ]
+    for file in folder.files():
+        if file.content is None:
+            sources.append(MappingSource(file.name, "", Mappings(), file.problem))
+        else:
+            sources.append(MappingSource(file.name, file.content.form, file.content.mappings))
+    unreached = []
+    for kind in ("redirections", "receipts", "outbound"):
+        before: list[str] = []
+        for source in sources:
+            pairs: Pairs = getattr(source.mappings, kind)
+            for given, _ in pairs:
+                # A pattern's URLs all fit another pattern if that one fits its beginning.
+                hider = next((one for one in before if fits((one,), given)), None)
+                if hider is not None:
+                    hidden = f"{given} never counts, {hider} stands before it"
+                    unreached.append(f"{source.name}: {hidden}")
+                before.append(given)
+    return MappingReport(folder.path, tuple(sources), tuple(unreached))
 
 
 def explain(path: str, url: str) -> MappingExplanation:
@@ -158,24 +165,6 @@ def _entry(report: MappingReport, kind: str, url: str) -> str:
             if fits((given,), url):
                 return f"{source.name}: {given}"
     return ""
-
-
-def _sources(path: str) -> tuple[str, list[MappingSource]]:
-    """Return the folder of mapping files of a data directory, and everything that maps
-    addresses."""
-    from onceq.service.config import folder_of, load, tables_of
-
-    configuration = load(os.path.abspath(path))
-    folder = folder_of(os.path.abspath(path), configuration)
-    sources = [
-        MappingSource(CONFIGURATION_FILE, "tables of the configuration", tables_of(configuration))
-    ]
-    for file in folder.files():
-        if file.content is None:
-            sources.append(MappingSource(file.name, "", Mappings(), file.problem))
-        else:
-            sources.append(MappingSource(file.name, file.content.form, file.content.mappings))
-    return folder.path, sources
 
 
 def _name_of(path: str) -> str:

@@ -91,11 +91,27 @@ def instrument(
     def transaction() -> Any:
         return made(qm, TracedUnit(tracing, qm._state))
 
+    def traced_branch(
+        session: Session, xid: Xid, *, join: bool = False, resume: bool = False
+    ) -> Plan[TracedBranch]:
+        return started(TracedBranch(tracing, session, xid), join=join, resume=resume)
+
+    begin: Method = (
+        in_threads.opening(traced_branch, Branch)
+        if isinstance(qm, QueueManager)
+        else in_tasks.opening(traced_branch, AsyncBranch)
+    )
+    tasks, consume = isinstance(qm, AsyncQueueManager), qm.consume
+    handled = partial(_handling, tracing, tasks=tasks)
+
+    def traced_consume(queue: str, handler: Method, **options: Any) -> Any:
+        check_handler(handler, _given(options), tasks=tasks)
+        return consume(queue, handled(queue, handler), **options)
+
     mine["transaction"] = transaction
-    mine["branch"] = _branching(tracing, qm)
+    mine["branch"] = wraps(qm.branch)(partial(begin, qm))
     mine["_xa"] = partial(_verbs, tracing, qm._xa, mine["branch"])
-    handled = partial(_handling, tracing, tasks=isinstance(qm, AsyncQueueManager))
-    mine["consume"] = _consuming(handled, qm.consume)
+    mine["consume"] = wraps(consume)(traced_consume)
     mine["consumer"] = _consumer(handled, qm.consumer)
     mine["open_queue"] = _opening(tracing, qm.open_queue)
     vars(qm).update(mine)
@@ -180,22 +196,6 @@ def _sent(span: Span, result: Any) -> None:
 
 
 # ---- branches ----------------------------------------------------------------------------------
-
-
-def _branching(tracing: Tracing, qm: QueueManager | AsyncQueueManager) -> Method:
-    """What begins work in a branch."""
-
-    def plan(
-        session: Session, xid: Xid, *, join: bool = False, resume: bool = False
-    ) -> Plan[TracedBranch]:
-        return started(TracedBranch(tracing, session, xid), join=join, resume=resume)
-
-    begin: Method = (
-        in_threads.opening(plan, Branch)
-        if isinstance(qm, QueueManager)
-        else in_tasks.opening(plan, AsyncBranch)
-    )
-    return wraps(qm.branch)(partial(begin, qm))
 
 
 def _verbs(
@@ -339,16 +339,6 @@ def _handling(tracing: Tracing, queue: str, handler: Method, *, tasks: bool) -> 
 def _given(options: dict[str, Any]) -> int:
     """With how many values a handler is called."""
     return 3 if options.get("database") is not None else 2
-
-
-def _consuming(handled: partial[Method], method: Method) -> Method:
-    """``consume``."""
-
-    def call(queue: str, handler: Method, **options: Any) -> Any:
-        check_handler(handler, _given(options), tasks=handled.keywords["tasks"])
-        return method(queue, handled(queue, handler), **options)
-
-    return wraps(method)(call)
 
 
 def _consumer(handled: partial[Method], method: Method) -> Method:

@@ -174,7 +174,13 @@ class Tracing:
         try:
             yield
         except BaseException as error:
-            outcome = _became(error)
+            # What it says of the branch; "" if it leaves that open.
+            if isinstance(error, (RolledBack, RolledBackByHand)):
+                outcome = ABORTED
+            elif isinstance(error, CommittedByHand):
+                outcome = COMMITTED
+            else:
+                outcome = IN_DOUBT if isinstance(error, InDoubt) else ""
             failed(span, error)
             raise
         finally:
@@ -218,15 +224,6 @@ def failed(span: Span, error: BaseException) -> None:
     span.set_attribute(ERROR_TYPE, code)
     span.set_status(Status(StatusCode.ERROR, str(error)))
     span.record_exception(error)
-
-
-def _became(error: BaseException) -> str:
-    """What an error of a verb says of its branch; "" if it leaves that open."""
-    if isinstance(error, (RolledBack, RolledBackByHand)):
-        return ABORTED
-    if isinstance(error, CommittedByHand):
-        return COMMITTED
-    return IN_DOUBT if isinstance(error, InDoubt) else ""
 
 
 def some(messages: Messages) -> tuple[list[Message], int]:
@@ -424,7 +421,15 @@ class TracedUnit(Unit):
     def _ended(self, became: str) -> None:
         if became == ENDING:  # nobody knows yet how
             return
-        outcome = _outcome(became)
+        word = became.partition(":")[0]
+        if became == "committed":
+            outcome = COMMITTED
+        elif word in (Vote.PREPARED.value, Vote.READ_ONLY.value):
+            outcome = PREPARED
+        elif word in ("ended", "suspended"):
+            outcome = ENDED
+        else:
+            outcome = IN_DOUBT if word.startswith("in doubt") else ABORTED
         wrong = self._wrong(outcome)
         for span in self._sends:
             _say(span, outcome, wrong, became)
@@ -498,18 +503,6 @@ class TracedBranch(TracedUnit, BranchUnit):
     def _ended(self, became: str) -> None:
         if not self._deciding:
             super()._ended(became)
-
-
-def _outcome(became: str) -> str:
-    """What the spans of a unit of work say, by how it is over."""
-    if became == "committed":
-        return COMMITTED
-    word = became.partition(":")[0]
-    if word in (Vote.PREPARED.value, Vote.READ_ONLY.value):
-        return PREPARED
-    if word in ("ended", "suspended"):
-        return ENDED
-    return IN_DOUBT if word.startswith("in doubt") else ABORTED
 
 
 def _say(span: Span, outcome: str, wrong: str, became: str) -> None:

@@ -454,7 +454,16 @@ def _parse(body: bytes) -> Settling:
     if what == INQUIRY:
         asked = tuple(_ASKED.unpack_from(body, at + k * _ASKED.size) for k in range(count))
         at += count * _ASKED.size
-        return Inquiry(_parse_queue(kind, number, body[at : at + size]), asked)
+        name = body[at : at + size]
+        if kind == PUBLIC and len(name) == len(NO_GUID):
+            queue = Address(PUBLIC, guid=name)
+        elif kind == ON_DESTINATION:
+            queue = Address(ON_DESTINATION, number=number)
+        elif kind == DIRECT:
+            queue = Address(DIRECT, direct=name.decode())
+        else:
+            raise ValueError(f"a destination of type {kind} with a name of {len(name)} bytes")
+        return Inquiry(queue, asked)
     if what == TURNED_AWAY:
         return TurnedAway(*_TURNED.unpack_from(body, at))
     if what == TWO_LIVES:
@@ -464,7 +473,16 @@ def _parse(body: bytes) -> Settling:
             tuple(_ENDS.unpack_from(body, at + k * _ENDS.size) for k in range(count))
         )  # fmt: skip
     if what == ENDS_OPEN:
-        return _parse_open(body, at, count)
+        found = []
+        for _ in range(count):
+            stream, first, last = _ENDS.unpack_from(body, at)
+            memory, at = _parse_memory(body, at + _ENDS.size)
+            if memory.stream != stream:
+                raise ValueError(f"two streams {stream:#x} and {memory.stream:#x}")
+            (ranges,) = _COUNT.unpack_from(body, at)
+            still, at = _parse_ranges(body, at + _COUNT.size, ranges)
+            found.append(StillOpen(first, last, memory, still))
+        return EndsOpen(tuple(found))
     if what != SETTLEMENT:
         raise ValueError(f"kind {what}")
     told = []
@@ -472,17 +490,6 @@ def _parse(body: bytes) -> Settling:
         memory, at = _parse_memory(body, at)
         told.append(memory)
     return told
-
-
-def _parse_queue(kind: int, number: int, name: bytes) -> Address:
-    """Return the queue that an inquiry names, as the packets of its streams do."""
-    if kind == PUBLIC and len(name) == len(NO_GUID):
-        return Address(PUBLIC, guid=name)
-    if kind == ON_DESTINATION:
-        return Address(ON_DESTINATION, number=number)
-    if kind == DIRECT:
-        return Address(DIRECT, direct=name.decode())
-    raise ValueError(f"a destination of type {kind} with a name of {len(name)} bytes")
 
 
 def _parse_memory(body: bytes, at: int) -> tuple[Memory, int]:
@@ -497,16 +504,3 @@ def _parse_ranges(body: bytes, at: int, count: int) -> tuple[tuple[tuple[int, in
         raise ValueError(f"{count} ranges")
     ranges = tuple(_RANGE.unpack_from(body, at + k * _RANGE.size) for k in range(count))
     return ranges, at + count * _RANGE.size
-
-
-def _parse_open(body: bytes, at: int, count: int) -> EndsOpen:
-    found = []
-    for _ in range(count):
-        stream, first, last = _ENDS.unpack_from(body, at)
-        memory, at = _parse_memory(body, at + _ENDS.size)
-        if memory.stream != stream:
-            raise ValueError(f"two streams {stream:#x} and {memory.stream:#x}")
-        (ranges,) = _COUNT.unpack_from(body, at)
-        still, at = _parse_ranges(body, at + _COUNT.size, ranges)
-        found.append(StillOpen(first, last, memory, still))
-    return EndsOpen(tuple(found))

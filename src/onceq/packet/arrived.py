@@ -220,11 +220,14 @@ class _Shape:
             user.source, user.destination_manager, user.destination, self.tx,
             bool(user.flags & at.USER_RECOVERABLE), base.flags & at.BASE_PRIORITY_MASK,
         )  # fmt: skip
+        trace: bytes | None = None
+        if base.flags & at.BASE_TRACE and not props.message_class:
+            trace = parts.debug.queue if parts.debug is not None else b""
         tx_flags = parts.transaction.flags if parts.transaction is not None else 0
         wants = 1 if user.flags & _USER_ASKS or tx_flags & at.TX_FINAL_ACK else 0
         self.terms = (
             wants, base.time_to_reach_queue, user.time_to_be_received, _kind(parts),
-            props.flags & 0x0F if user.admin.kind else 0, parts.encrypted, _trace(parts),
+            props.flags & 0x0F if user.admin.kind else 0, parts.encrypted, trace,
             bool(user.flags & at.USER_DEADLETTER),
         )  # fmt: skip
 
@@ -300,12 +303,6 @@ def _kind(parts: PacketHeaders) -> int:
     if acked:
         return ORDER_ACK if acked == MessageClass.ORDER_ACK else FINAL_ACK
     return SETTLING if is_settling(parts) else USER
-
-
-def _trace(parts: PacketHeaders) -> bytes | None:
-    if not parts.base.flags & at.BASE_TRACE or parts.properties.message_class:
-        return None
-    return parts.debug.queue if parts.debug is not None else b""
 
 
 # ---- batch ---------------------------------------------------------------------------------------

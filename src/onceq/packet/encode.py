@@ -117,9 +117,12 @@ def template(
     Raises:
         LabelTooLong, IllegalPropertyValue: The label does not fit into a packet.
     """
+    flags = at.BASE_TRACE | at.BASE_DEBUG if properties.trace else 0
+    if not transactional:
+        flags |= PRIORITY_DEFAULT if properties.priority is None else properties.priority
     head = bytearray(
         _BASE.pack(
-            at.VERSION, 0, _base_flags(properties, transactional), at.SIGNATURE, 0,
+            at.VERSION, 0, flags, at.SIGNATURE, 0,
             properties.time_to_reach_queue if time_to_reach_queue is None else time_to_reach_queue,
         )
     )  # fmt: skip
@@ -138,7 +141,13 @@ def template(
         tx_flags = at.TX_FINAL_ACK if properties.journal else 0
         head += ORDER.pack(tx_flags, 0, 0, 0)
     offset = len(head)
-    head += _properties_header(properties, message_class, hash_algorithm)
+    label = label_bytes(properties.label) if properties.label else b""
+    head += PROPERTIES.pack(
+        int(properties.acknowledge), len(label) // 2, message_class, properties.correlation_id,
+        properties.body_type, properties.app_specific, 0, 0, 0, hash_algorithm, CIPHER_RC4,
+        len(properties.extension),
+    )  # fmt: skip
+    head += label + properties.extension
     tail = multi.pack() if multi is not None else b""
     if properties.trace:
         tail = _DEBUG.pack(1 if report_queue else 0, 0) + report_queue + tail
@@ -153,13 +162,6 @@ def one_rest(templates: Sequence[Template]) -> bool:
     first = templates[0]
     rest, tail = first.head[first.properties :], first.tail
     return all(one.tail == tail and one.head[one.properties :] == rest for one in templates[1:])
-
-
-def _base_flags(properties: Properties, transactional: bool) -> int:
-    flags = at.BASE_TRACE | at.BASE_DEBUG if properties.trace else 0
-    if transactional:
-        return flags
-    return flags | (PRIORITY_DEFAULT if properties.priority is None else properties.priority)
 
 
 def _user_flags(
@@ -183,19 +185,6 @@ def _user_flags(
     if multi is not None:
         flags |= at.USER_MULTIQUEUE
     return flags
-
-
-def _properties_header(properties: Properties, message_class: int, hash_algorithm: int) -> bytes:
-    label = label_bytes(properties.label) if properties.label else b""
-    return (
-        PROPERTIES.pack(
-            int(properties.acknowledge), len(label) // 2, message_class,
-            properties.correlation_id, properties.body_type, properties.app_specific, 0, 0, 0,
-            hash_algorithm, CIPHER_RC4, len(properties.extension),
-        )
-        + label
-        + properties.extension
-    )  # fmt: skip
 
 
 def label_bytes(text: str) -> bytes:
@@ -543,7 +532,13 @@ def _join_own(
         size, length = total_of(sizes), total_of(heads)
         some = Run(bytes(body[:size]) if small else body[:size], sizes)
         parts, lengths = _own_parts(made, head, some, Run(header[:length], heads), messages[here])
-        _check_packets(lengths, first)
+        largest = largest_of(lengths)
+        if largest > PACKET_BYTES_MAX:
+            index = first + lengths.index(largest)
+            raise BodyTooLarge(
+                f"message {index} of the batch makes a packet of {largest} bytes, and "
+                f"{PACKET_BYTES_MAX} is the most; send it in parts"
+            )
         if first:
             out += b"".join(parts)
         else:
@@ -611,16 +606,6 @@ def _behind_each(
 def _behind(made: Template, size: int) -> bytes:
     """Return what follows the body in packets with ``size`` bytes up to its end."""
     return PADDING[size % 4] + made.tail
-
-
-def _check_packets(packets: array[int], first: int) -> None:
-    largest = largest_of(packets)
-    if largest > PACKET_BYTES_MAX:
-        index = first + packets.index(largest)
-        raise BodyTooLarge(
-            f"message {index} of the batch makes a packet of {largest} bytes, and "
-            f"{PACKET_BYTES_MAX} is the most; send it in parts"
-        )
 
 
 def _messages(first: int, count: int) -> Sequence[int]:

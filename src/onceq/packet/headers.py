@@ -258,14 +258,36 @@ def headers(packet: Buffer) -> PacketHeaders:
         transaction = TransactionHeader(tx_flags, stream, number, previous, connector)
         if not user.flags & at.USER_RECOVERABLE:
             raise reader.fault("a transactional message must be recoverable")
-    security = _security(reader) if user.flags & at.USER_SECURITY else None
+    security = None
+    if user.flags & at.USER_SECURITY:
+        # Each part takes its size rounded up to 4; the flag AI is ignored (Windows: 0).
+        start = reader.at
+        security_flags, *sizes = reader.unpack(_SECURITY, "SecurityHeader")
+        claims = []
+        names = ("SecurityID", "EncryptionKey", "Signature", "SenderCert", "ProviderInfo")
+        for size, what in zip(sizes, names, strict=True):
+            claims.append(reader.take(size, what))
+            reader.align(start, what)
+        security = SecurityHeader(security_flags, *claims)
     if not user.flags & at.USER_PROPERTIES:
         raise reader.fault("the MessagePropertiesHeader is missing")
     properties_at = reader.at
     encrypted = security is not None and bool(security.flags & at.SECURITY_ENCRYPTED)
     properties = _properties(reader, encrypted)
-    debug = _debug(reader) if base.flags & at.BASE_DEBUG else None
-    soap = _soap(reader) if user.flags & at.USER_SOAP else b""
+    debug = None
+    if base.flags & at.BASE_DEBUG:
+        debug_flags, reserved = reader.unpack(_DEBUG, "DebugHeader")
+        queue = reader.take(16, "QueueIdentifier") if debug_flags & 3 == 1 else b""
+        debug = DebugHeader(debug_flags, reserved, queue)
+    soap = b""
+    if user.flags & at.USER_SOAP:
+        # Two sections of text; the second's alignment is not published, and assumed (U16).
+        start = reader.at
+        for what in ("SoapHeader", "SoapBody"):
+            _, _, chars = reader.unpack(_SECTION, what)
+            reader.need(2 * chars, what)
+            reader.need(-(reader.at - start) % 4, what)
+        soap = bytes(reader.data[start : reader.at])
     multi = _multi(reader) if user.flags & at.USER_MULTIQUEUE else b""
     return PacketHeaders(
         base, user, transaction, security, properties, debug, soap, multi,
@@ -315,18 +337,6 @@ def _address(reader: Reader, start: int, kind: int, legal: frozenset[int], what:
     return Address(kind) if kind else NOWHERE
 
 
-def _security(reader: Reader) -> SecurityHeader:
-    """Read it; each part takes its size rounded up to 4; the flag AI is ignored (Windows: 0)."""
-    start = reader.at
-    flags, *sizes = reader.unpack(_SECURITY, "SecurityHeader")
-    parts = []
-    names = ("SecurityID", "EncryptionKey", "Signature", "SenderCert", "ProviderInfo")
-    for size, what in zip(sizes, names, strict=True):
-        parts.append(reader.take(size, what))
-        reader.align(start, what)
-    return SecurityHeader(flags, *parts)
-
-
 def _properties(reader: Reader, encrypted: bool) -> PropertiesHeader:
     start = reader.at
     (
@@ -346,22 +356,6 @@ def _properties(reader: Reader, encrypted: bool) -> PropertiesHeader:
         flags, label_chars, message_class, correlation, body_type, app_specific, allocated,
         privacy, hashed, encryption, label, extension, body, slack,
     )  # fmt: skip
-
-
-def _debug(reader: Reader) -> DebugHeader:
-    flags, reserved = reader.unpack(_DEBUG, "DebugHeader")
-    queue = reader.take(16, "QueueIdentifier") if flags & 3 == 1 else b""
-    return DebugHeader(flags, reserved, queue)
-
-
-def _soap(reader: Reader) -> bytes:
-    """Read two sections of text; the second's alignment is not published, and assumed (U16)."""
-    start = reader.at
-    for what in ("SoapHeader", "SoapBody"):
-        _, _, chars = reader.unpack(_SECTION, what)
-        reader.need(2 * chars, what)
-        reader.need(-(reader.at - start) % 4, what)
-    return bytes(reader.data[start : reader.at])
 
 
 def _multi(reader: Reader) -> bytes:
@@ -386,13 +380,44 @@ def encode_headers(parts: PacketHeaders) -> bytes:
     """Return the bytes of a parsed packet; sizes are those of the parts."""
     paddings = iter(parts.paddings)
     out = bytearray(at.BASE_HEADER)
-    _put_user(out, parts.user, paddings)
+    start, user = len(out), parts.user
+    out += _USER.pack(
+        user.source, user.destination_manager, user.time_to_be_received, user.sent_time,
+        user.message, user.flags,
+    )  # fmt: skip
+    for address in (user.destination, user.admin, user.response):
+        if address.kind == DIRECT:
+            text = (address.direct + "\0").encode("utf-16-le", "surrogatepass")
+            out += _COUNT.pack(len(text)) + text
+            _pad(out, start, paddings)
+        else:
+            out += address.pack(0)
+    out += user.connector
     tx = parts.transaction
     if tx is not None:
         out += _TRANSACTION.pack(tx.flags, tx.stream, tx.number, tx.previous) + tx.connector
-    if parts.security is not None:
-        _put_security(out, parts.security, paddings)
-    _put_properties(out, parts.properties, paddings)
+    security = parts.security
+    if security is not None:
+        start = len(out)
+        claims = (
+            security.sender, security.key, security.signature, security.certificate,
+            security.provider,
+        )  # fmt: skip
+        out += _SECURITY.pack(security.flags, *map(len, claims))
+        for claim in claims:
+            out += claim
+            _pad(out, start, paddings)
+    start, properties = len(out), parts.properties
+    out += _PROPERTIES.pack(
+        properties.flags, properties.label_chars, properties.message_class,
+        properties.correlation, properties.body_type, properties.app_specific,
+        len(properties.body), properties.body_allocated, properties.privacy, properties.hash,
+        properties.encryption, len(properties.extension),
+    )  # fmt: skip
+    if properties.label_chars:
+        out += (properties.label + "\0").encode("utf-16-le", "surrogatepass")
+    out += properties.extension + properties.body + properties.slack
+    _pad(out, start, paddings)
     if parts.debug is not None:
         out += _DEBUG.pack(parts.debug.flags, parts.debug.reserved) + parts.debug.queue
     out += parts.soap + parts.multi + parts.trailing
@@ -407,49 +432,6 @@ def _pad(out: bytearray, start: int, paddings: Iterator[bytes]) -> None:
     size = -(len(out) - start) % 4
     kept = next(paddings, b"")
     out += kept if len(kept) == size else bytes(size)
-
-
-def _put_user(out: bytearray, user: UserHeader, paddings: Iterator[bytes]) -> None:
-    start = len(out)
-    out += _USER.pack(
-        user.source, user.destination_manager, user.time_to_be_received, user.sent_time,
-        user.message, user.flags,
-    )  # fmt: skip
-    for address in (user.destination, user.admin, user.response):
-        if address.kind == DIRECT:
-            text = (address.direct + "\0").encode("utf-16-le", "surrogatepass")
-            out += _COUNT.pack(len(text)) + text
-            _pad(out, start, paddings)
-        else:
-            out += address.pack(0)
-    out += user.connector
-
-
-def _put_security(out: bytearray, security: SecurityHeader, paddings: Iterator[bytes]) -> None:
-    start = len(out)
-    parts = (
-        security.sender, security.key, security.signature, security.certificate, security.provider
-    )  # fmt: skip
-    out += _SECURITY.pack(security.flags, *map(len, parts))
-    for part in parts:
-        out += part
-        _pad(out, start, paddings)
-
-
-def _put_properties(
-    out: bytearray, properties: PropertiesHeader, paddings: Iterator[bytes]
-) -> None:
-    start = len(out)
-    out += _PROPERTIES.pack(
-        properties.flags, properties.label_chars, properties.message_class,
-        properties.correlation, properties.body_type, properties.app_specific,
-        len(properties.body), properties.body_allocated, properties.privacy, properties.hash,
-        properties.encryption, len(properties.extension),
-    )  # fmt: skip
-    if properties.label_chars:
-        out += (properties.label + "\0").encode("utf-16-le", "surrogatepass")
-    out += properties.extension + properties.body + properties.slack
-    _pad(out, start, paddings)
 
 
 # ---- untraced ------------------------------------------------------------------------------------

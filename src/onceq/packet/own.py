@@ -76,7 +76,17 @@ def own_headers(count: int, values: Mapping[str, Sequence[Any]]) -> Run:
 
 def _headers(count: int, values: Mapping[str, Sequence[Any]]) -> Run:
     fixed = at.PROPERTIES_HEADER
-    labels, label_sizes = _labels(values["label"]) if "label" in values else (b"", [0] * count)
+    labels, label_sizes = b"", [0] * count
+    if "label" in values:  # With their terminators, one after another; empty ones have none.
+        texts = values["label"]
+        joined, chars = "\0".join(texts) + "\0", list(map(len, texts))
+        # Without characters outside the basic plane a label has as many units as characters.
+        plain = joined.isascii() and joined.count("\0") == len(texts)
+        if plain and min(chars) and max(chars) <= LABEL_CHARS_MAX:
+            labels, label_sizes = joined.encode("utf-16-le"), [_UNIT * (n + 1) for n in chars]
+        else:
+            found = [label_bytes(text) if text else b"" for text in texts]
+            labels, label_sizes = b"".join(found), list(map(len, found))
     extensions = values.get("extension", ())
     extras = list(map(len, extensions)) or [0] * count
     rest = label_sizes[0] + extras[0]
@@ -107,19 +117,6 @@ def _headers(count: int, values: Mapping[str, Sequence[Any]]) -> Run:
         parts[2::3] = extensions
     sizes = [fixed + size + extra for size, extra in zip(label_sizes, extras, strict=True)]
     return Run(b"".join(parts), array(LENGTH_TYPE, sizes))
-
-
-def _labels(texts: Sequence[str]) -> tuple[bytes, list[int]]:
-    """Return labels with their terminators, one after another, and their sizes in bytes; empty ones
-    have none."""
-    joined = "\0".join(texts) + "\0"
-    sizes = list(map(len, texts))
-    # Without characters outside the basic plane a label has as many units as characters.
-    plain = joined.isascii() and joined.count("\0") == len(texts)
-    if plain and min(sizes) and max(sizes) <= LABEL_CHARS_MAX:
-        return joined.encode("utf-16-le"), [_UNIT * (size + 1) for size in sizes]
-    found = [label_bytes(text) if text else b"" for text in texts]
-    return b"".join(found), list(map(len, found))
 
 
 def check_own(own: Run) -> None:
@@ -209,25 +206,19 @@ def _first_wrong(own: Run, first: int) -> OnceqError:
                 f"message {index} of the batch: an extension has at most {EXTENSION_BYTES_MAX} "
                 "bytes"
             )
-        wrong = _label_wrong(index, raw[fixed : fixed + size])
-        if wrong is not None:
-            return wrong
+        label = raw[fixed : fixed + size]
+        if size > _UNIT * LABEL_UNITS_MAX:
+            return LabelTooLong(
+                f"message {index} of the batch: the label has {size // _UNIT - 1} characters; at "
+                f"most {LABEL_CHARS_MAX} fit"
+            )
+        try:
+            text = label.decode("utf-16-le")
+        except UnicodeDecodeError:
+            return _wrong(index, "has a label with half a surrogate pair")
+        if label and text.find("\0") != len(text) - 1:
+            return _wrong(index, "has a label that does not end at its only NUL character")
     raise AssertionError("a header was refused in which nothing is wrong")
-
-
-def _label_wrong(index: int, raw: bytes) -> OnceqError | None:
-    if len(raw) > _UNIT * LABEL_UNITS_MAX:
-        return LabelTooLong(
-            f"message {index} of the batch: the label has {len(raw) // _UNIT - 1} characters; at "
-            f"most {LABEL_CHARS_MAX} fit"
-        )
-    try:
-        text = raw.decode("utf-16-le")
-    except UnicodeDecodeError:
-        return _wrong(index, "has a label with half a surrogate pair")
-    if raw and text.find("\0") != len(text) - 1:
-        return _wrong(index, "has a label that does not end at its only NUL character")
-    return None
 
 
 def _wrong(index: int, what: str) -> IllegalPropertyValue:

@@ -218,15 +218,15 @@ class _Runs:
         known = (key, rank) in self._at
         # A moved message is seen again, in another place: its last place counts.
         self._at[key, rank] = member.lookup
-        run = self._run_of(key, rank) if known else self._joined(key, rank, member.head)
+        if known:
+            while (key, rank) not in self._starts:
+                rank -= 1
+            run = self._starts[key, rank]
+        else:
+            run = self._joined(key, rank, member.head)
         if not (run.begins and run.ends):
             return []
         return [self._at[key, at] for at in range(run.low, run.high + 1)]
-
-    def _run_of(self, key: Key, rank: int) -> _Run:
-        while (key, rank) not in self._starts:
-            rank -= 1
-        return self._starts[key, rank]
 
     def _joined(self, key: Key, rank: int, head: Head) -> _Run:
         run = _Run(rank, rank, head.first, head.last)

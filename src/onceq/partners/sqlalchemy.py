@@ -48,7 +48,11 @@ def sqlalchemy_partner(
     """
     match what:
         case scoped_session() | Session() | Connection() | Engine():
-            decides = _dialect_of(what) == "sqlite"
+            try:
+                bind = what.get_bind() if isinstance(what, scoped_session | Session) else what
+                decides = bind.dialect.name == "sqlite"
+            except sqlalchemy.exc.UnboundExecutionError:
+                decides = False  # It has several databases, which ``check`` refuses.
             return SQLAlchemyLast(what) if decides else SQLAlchemyPartner(what, driver)
         case AsyncSession() | AsyncConnection():
             return AsyncSQLAlchemyPartner(what, driver)
@@ -60,16 +64,6 @@ def sqlalchemy_partner(
     raise EnlistRefused(
         f"{type(what).__qualname__} of SQLAlchemy is no session, connection or engine"
     )
-
-
-def _dialect_of(what: Any) -> str:
-    """The kind of its database; empty if it has several, which ``check`` refuses."""
-    try:
-        bind = what.get_bind() if isinstance(what, scoped_session | Session) else what
-    except sqlalchemy.exc.UnboundExecutionError:
-        return ""
-    name: str = bind.dialect.name
-    return name
 
 
 class _Share:

@@ -234,20 +234,15 @@ def copy_file(
             if part.size > at:
                 # One byte at the end: the bytes between are zeros that take no room.
                 files.write(new, part.size - 1, [b"\0"])
-                for zeros in _zeros(part.size - at):
-                    seen(zeros)
+                zeros = bytes(min(part.size - at, PIECE_BYTES))
+                while at < part.size:
+                    seen(zeros[: part.size - at])
+                    at += len(zeros)
             files.sync(new)
         finally:
             files.close(new)
     finally:
         files.close(old)
-
-
-def _zeros(count: int) -> Iterator[bytes]:
-    piece = bytes(min(count, PIECE_BYTES))
-    while count:
-        yield piece[:count]
-        count -= min(count, len(piece))
 
 
 # ---- verifying one -------------------------------------------------------------------------

@@ -101,7 +101,12 @@ def write(files: Files, path: str, store_id: bytes, head: Head, state: Sequence[
     file = files.open(name, create=True)
     try:
         try:
-            offset = _write_head(files, file, store_id, head, sum(map(len, state)))
+            packed = _HEAD.pack(
+                _MAGIC, VERSION, store_id, head.position, head.epoch, sum(map(len, state)), CHUNK,
+                len(head.segments),
+            ) + b"".join(_PAIR.pack(*pair) for pair in head.segments)  # fmt: skip
+            files.write(file, 0, [packed, _CRC.pack(crc32(packed))])
+            offset = len(packed) + _CRC.size
             for chunk, size, crc in _chunks(state):
                 files.write(file, offset, [*chunk, _CRC.pack(crc)])
                 offset += size + _CRC.size
@@ -136,14 +141,6 @@ def write_with_reserve(
             raise
         pool.sacrifice(count)
         write(files, path, store_id, pending.head, pending.state)
-
-
-def _write_head(files: Files, file: int, store_id: bytes, head: Head, size: int) -> int:
-    packed = _HEAD.pack(
-        _MAGIC, VERSION, store_id, head.position, head.epoch, size, CHUNK, len(head.segments)
-    ) + b"".join(_PAIR.pack(*pair) for pair in head.segments)
-    files.write(file, 0, [packed, _CRC.pack(crc32(packed))])
-    return len(packed) + _CRC.size
 
 
 def _chunks(state: Sequence[Buffer]) -> Iterator[tuple[list[Buffer], int, int]]:

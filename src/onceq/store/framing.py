@@ -249,7 +249,13 @@ class Framing:
                 crc = crc32(padding, crc32(view[head:], self._start(position)))
                 table = _ONE_BLOCK.pack(head, crc)
             else:
-                table = self._packet_table(view, padding, position, head, block_size(size, head))
+                block = block_size(size, head)
+                before, skipped = divmod(head, block)
+                packets: list[Buffer] = [view[head:], padding]
+                start = self._start(position) + before
+                found = block_checksums(packets, start, skipped, block)
+                table = _CRC.pack(head) + bytes(CHECKSUM_BYTES * before) + _raw(found)
+                table += _PADDING[-len(table) % FRAME_ALIGN]
             crc = crc32(table, crc32(view[:head], crc32(rest, self._seed)))
             return [_CRC.pack(crc) + rest, payload, padding + table]
         if size > BLOCK_BYTES:
@@ -262,16 +268,6 @@ class Framing:
         crc = crc32(payload, crc32(rest, self._seed))
         frame = [_CRC.pack(crc) + rest, payload]
         return [*frame, padding] if padding else frame
-
-    def _packet_table(
-        self, payload: memoryview, padding: bytes, position: int, head: int, block: int
-    ) -> bytes:
-        """Return the table behind a payload with packets: the size of its head, and checksums."""
-        before, skipped = divmod(head, block)
-        packets: list[Buffer] = [payload[head:], padding]
-        found = block_checksums(packets, self._start(position) + before, skipped, block)
-        table = _CRC.pack(head) + bytes(CHECKSUM_BYTES * before) + _raw(found)
-        return table + _PADDING[-len(table) % FRAME_ALIGN]
 
     def _start(self, position: int) -> int:
         """Return the start value of the checksum of a frame's first block; the next has one

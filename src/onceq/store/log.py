@@ -592,18 +592,15 @@ class LogStore:
             if self._dead is None and self._lock >= 0:
                 self.sync()
                 self._note()
-                if not self._untouched:
+                # Opened after a disorderly end, with nothing written since: that end still counts
+                # for the process before.
+                untouched = not self.recovered.clean and self.position == self._opened_at > 0
+                if not untouched:
                     with contextlib.suppress(NoSpace):  # all is durable also without the note
                         closed = Closed(self.position, self._epoch)
                         identification.write_closed(self._files, self.path, self.store_id, closed)
         finally:
             self.abandon()
-
-    @property
-    def _untouched(self) -> bool:
-        """Return True if it was opened after a disorderly end and nothing was written: that end
-        still counts for the process before."""
-        return not self.recovered.clean and self.position == self._opened_at > 0
 
     def _alive(self) -> None:
         self._dead = self._dead or self._failed_aside or self._preparing.failed

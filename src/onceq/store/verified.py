@@ -184,15 +184,16 @@ class VerifiedLog:
 
     def _one_by_one(self, segment: Segment, frame: Frame, table: Table, blocks: range) -> list[int]:
         """Return the blocks that cannot be read, or are not what was written."""
-        return [at for at in blocks if not self._good(segment, frame, table, at)]
-
-    def _good(self, segment: Segment, frame: Frame, table: Table, at: int) -> bool:
-        place, size = _block(frame, at)
-        try:
-            data = self._files.read(segment.file, segment.offset(place), size)
-        except StorageFailure:
-            return False
-        return not self._wrong(data, table, frame, range(at, at + 1))
+        bad = []
+        for at in blocks:
+            place, size = _block(frame, at)
+            try:
+                data = self._files.read(segment.file, segment.offset(place), size)
+            except StorageFailure:
+                bad.append(at)
+            else:
+                bad += self._wrong(data, table, frame, range(at, at + 1))
+        return bad
 
     def _table(self, segment: Segment, frame: Frame) -> Table:
         known = self._tables.get(frame.position)
@@ -280,12 +281,15 @@ class VerifiedLog:
                 start, at = position, 0
             frame = self._framing.head(data, at, position=position)
             if frame is None or frame.end > segment.limit or position in known.gaps:
-                if before is not None and not self._whole_frame(segment, before):
-                    # Not this header is wrong, but the size in the one before.
-                    position = start = before.position
-                    data, before = b"", None
-                    self._gap(segment, known, position)
-                    continue
+                if before is not None:
+                    place, size = segment.offset(before.position), before.end - before.position
+                    whole = self._files.read(segment.file, place, size)
+                    if self._framing.parse(whole, 0, position=before.position) is None:
+                        # Not this header is wrong, but the size in the one before.
+                        position = start = before.position
+                        data, before = b"", None
+                        self._gap(segment, known, position)
+                        continue
                 following, before = self._gap(segment, known, position), None
                 if address < following:
                     raise _damaged(segment, [(position, following - position)])
@@ -296,11 +300,6 @@ class VerifiedLog:
             if position - known.places[-1] >= STEP_BYTES:
                 known.places.append(position)
             position = following
-
-    def _whole_frame(self, segment: Segment, frame: Frame) -> bool:
-        offset = segment.offset(frame.position)
-        data = self._files.read(segment.file, offset, frame.end - frame.position)
-        return self._framing.parse(data, 0, position=frame.position) is not None
 
     def _gap(self, segment: Segment, known: _Map, position: int) -> int:
         """Return where the next whole frame begins behind a header that is damaged."""

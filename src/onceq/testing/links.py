@@ -211,12 +211,12 @@ class Relay:
         """Bytes for the initiator's (0) or the acceptor's (1) connection."""
         pieces = self._sides[side].session.take_output()
         if side in self.muted:
-            pieces = [piece for piece in pieces if not _is_session_ack(piece)]
+            pieces = [
+                piece
+                for piece in pieces
+                if len(piece) != SESSION_ACK_BYTES or not piece[2] & at.BASE_INTERNAL
+            ]
         return b"".join(pieces)
-
-
-def _is_session_ack(piece: Buffer) -> bool:
-    return len(piece) == SESSION_ACK_BYTES and bool(piece[2] & at.BASE_INTERNAL)
 
 
 # ---- links ---------------------------------------------------------------------------------------

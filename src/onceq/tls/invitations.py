@@ -39,7 +39,6 @@ from onceq.tls import authority, folder
 from onceq.tls.members import (
     HERE,
     Member,
-    Removal,
     again,
     check_names,
     gone,
@@ -339,7 +338,21 @@ class Granting:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise AccessDenied("this is no request to join") from None
         if want == "news":
-            return self._news(more, believes)
+            # `more` are removals that a member knows of, and did not just hear: they were forgotten
+            # here.
+            member, removals = self._member(), read_removed(self._own, HERE)
+            forgotten = [one for guid, one in more.items() if guid not in removals]
+            if forgotten:
+                self._note(
+                    result="a member knows removals that are not known here",
+                    peer=member.id, level=logging.WARNING,
+                    removed=", ".join(f"{one.name} {one.id}" for one in forgotten),
+                    cure="onceq tls remove, if this authority was put back from a copy",
+                )  # fmt: skip
+            known = tuple(one for one in folder.here(self._own) if one in believes)
+            if self._now_s - member.seen_s >= SEEN_S or known != member.believes:
+                put_member(self._own, replace(member, seen_s=self._now_s, believes=known))
+            return {"removed": listed(removals.values()), "authorities": self._lineage()}
         authority.need()
         if want == "authority":
             return {"authority": self._read(folder.AUTHORITY).decode()}
@@ -372,27 +385,6 @@ class Granting:
 
     def _lineage(self) -> str:
         return "".join(folder.here(self._own).values())
-
-    def _news(self, more: dict[str, Removal], believes: tuple[str, ...]) -> dict[str, Any]:
-        """Return the answer to a member that asks which members were removed.
-
-        Args:
-            more: Removals that it knows of, and did not just hear: they were forgotten here.
-            believes: Fingerprints of the authorities that it trusts.
-        """
-        member, removals = self._member(), read_removed(self._own, HERE)
-        forgotten = [one for guid, one in more.items() if guid not in removals]
-        if forgotten:
-            self._note(
-                result="a member knows removals that are not known here",
-                peer=member.id, level=logging.WARNING,
-                removed=", ".join(f"{one.name} {one.id}" for one in forgotten),
-                cure="onceq tls remove, if this authority was put back from a copy",
-            )  # fmt: skip
-        known = tuple(one for one in folder.here(self._own) if one in believes)
-        if self._now_s - member.seen_s >= SEEN_S or known != member.believes:
-            put_member(self._own, replace(member, seen_s=self._now_s, believes=known))
-        return {"removed": listed(removals.values()), "authorities": self._lineage()}
 
     def _member(self) -> Member:
         """Return the member that shows a certificate of this authority; raises AccessDenied."""

@@ -79,10 +79,13 @@ class Signer:
 
     def sign(self, data: bytes) -> bytes:
         """Return the signature of some data, with the certificate."""
+        from cryptography.hazmat.primitives.serialization import Encoding
+
         signature = self._key.sign(_DOMAIN + data, *_scheme(self._key))
         said = {
             "format": FORMAT,
-            "certificate": _pem_of(self._chain),
+            # The certificates alone: the same file may contain a private key.
+            "certificate": "".join(one.public_bytes(Encoding.PEM).decode() for one in self._chain),
             "signature": base64.b64encode(signature).decode(),
         }
         return json.dumps(said, indent=1).encode() + b"\n"
@@ -146,12 +149,14 @@ def verify(signature: bytes, data: bytes, guid: bytes, made_s: int, believed: Be
         raise AccessDenied("it is not what was signed: somebody has changed it") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ConfigurationError):
         raise AccessDenied("its signature is none") from None
-    if _named(chain[0]) != urn_of(guid).lower():
+    urn = urn_of(guid).lower()
+    if _named(chain[0]) != urn:
         raise AccessDenied(
             f"it was signed by {_named(chain[0]) or 'no queue manager'}, and says that it is of "
             f"{guid_text(guid)}"
         )
-    if not _knows(believed.known, key, guid):
+    known = _certificates(believed.known, "the certificate") if believed.known else []
+    if not any(one.public_key() == key and _named(one) == urn for one in known):
         _believe(chain, made_s, _anchors(believed, guid))
         # The time comes from the data itself: a stolen key can sign for any time before.
         begins_s = int(chain[0].not_valid_before_utc.timestamp())
@@ -216,13 +221,6 @@ def _scheme(key: Any) -> tuple[Any, ...]:
     return ()
 
 
-def _knows(certificates: bytes, key: Any, guid: bytes) -> bool:
-    """Return True if one of some certificates is for a queue manager and its key."""
-    known = _certificates(certificates, "the certificate") if certificates else []
-    urn = urn_of(guid).lower()
-    return any(one.public_key() == key and _named(one) == urn for one in known)
-
-
 def _certificates(data: bytes, where: str) -> list[x509.Certificate]:
     from cryptography import x509
 
@@ -232,13 +230,6 @@ def _certificates(data: bytes, where: str) -> list[x509.Certificate]:
         raise ConfigurationError(
             f"{where} holds no certificate that can be used: {error}"
         ) from None
-
-
-def _pem_of(certificates: Sequence[x509.Certificate]) -> str:
-    """Return certificates alone: the same file may contain a private key."""
-    from cryptography.hazmat.primitives.serialization import Encoding
-
-    return "".join(one.public_bytes(Encoding.PEM).decode() for one in certificates)
 
 
 def _named(certificate: x509.Certificate) -> str:

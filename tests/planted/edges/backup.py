@@ -157,7 +157,7 @@ PLANTED = (
     Planted("backup-of-every-authority", every_authority_is_believed,
             SIGNING + "test_another_authority_is_not_believed"),
     Planted("backup-of-another-member",
-            edited(signing, "    if _named(chain[0]) != urn_of(guid).lower():\n",
+            edited(signing, "    if _named(chain[0]) != urn:\n",
                    "    if not _named(chain[0]):\n"),
             SIGNING + "test_another_member_does_not_sign_for_it"),
     Planted("backup-signature-of-something-else",

@@ -17,7 +17,7 @@ PLANTED = (
             edited(engine, "orderly=found.clean,", "orderly=True,"),
             STARTS + "test_each_start_is_told_with_its_time_and_how_the_life_before_ended"),
     Planted("a-start-that-failed-was-an-orderly-end",
-            edited(log, "if not self._untouched:", "if True:"),
+            edited(log, "if not untouched:", "if True:"),
             STARTS + "test_a_process_that_could_not_start_hides_no_kill"),
     Planted("a-restore-is-an-orderly-end",
             edited(lives, "orderly=orderly if _follows(state) else None,", "orderly=orderly,"),

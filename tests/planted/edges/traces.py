@@ -78,7 +78,16 @@ PLANTED = (
     ),
     Planted(
         "a-decision-that-was-refused-says-that-it-was-carried-out",
-        edited(spans, "            outcome = _became(error)\n", ""),
+        edited(
+            spans,
+            "            if isinstance(error, (RolledBack, RolledBackByHand)):\n"
+            "                outcome = ABORTED\n"
+            "            elif isinstance(error, CommittedByHand):\n"
+            "                outcome = COMMITTED\n"
+            "            else:\n"
+            '                outcome = IN_DOUBT if isinstance(error, InDoubt) else ""\n',
+            "",
+        ),
         "tests/unit/otel/test_spans_units.py::"
         "test_a_decision_that_is_refused_says_what_became_of_the_branch",
     ),

@@ -30,15 +30,7 @@ from onceq.errors import (
     UnknownBranch,
 )
 from onceq.model import requests
-from onceq.model.branches import (
-    ONCEQ_FORMAT,
-    Decision,
-    Join,
-    Leave,
-    Vote,
-    Xid,
-    xid_by_row,
-)
+from onceq.model.branches import ONCEQ_FORMAT, Decision, Join, Leave, Vote, Xid, xid_by_row
 from onceq.model.results import Promised, Sent
 from onceq.model.views import looks
 from onceq.model.views.looks import BranchView, RowsView

@@ -352,7 +352,16 @@ def endings(
         if view.messages and wanted and (yield from found_by(name, PickBy.MESSAGE, id.pack())):
             waiting[name.casefold()] = why(view)
             names.setdefault(name.casefold(), name)
-    return tuple(_ending(names[key], told.get(key), waiting.get(key)) for key in sorted(names))
+    found: list[Ending] = []
+    for key, name in sorted(names.items()):
+        if key in told:
+            found.append(replace(told[key], destination=name))
+        elif key in waiting:
+            found.append(Ending(name, "waiting", waiting[key]))
+        else:
+            unheard = "it was transmitted, and nothing was heard of it yet"
+            found.append(Ending(name, "left", unheard))
+    return tuple(found)
 
 
 def _spelled(text: str, computer: str) -> str:
@@ -376,14 +385,6 @@ def _note(told: dict[str, Ending], destination: str, message_class: int, at: int
 
 def _weight(ending: Ending) -> int:
     return ("arrived", "in doubt").index(ending.state) if not ending.settled else 2
-
-
-def _ending(destination: str, told: Ending | None, waiting: str | None) -> Ending:
-    if told is not None:
-        return replace(told, destination=destination)
-    if waiting is not None:
-        return Ending(destination, "waiting", waiting)
-    return Ending(destination, "left", "it was transmitted, and nothing was heard of it yet")
 
 
 def found_by(queue: str, pick: PickBy, value: bytes) -> Plan[list[Message]]:

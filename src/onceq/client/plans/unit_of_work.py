@@ -368,6 +368,9 @@ class Unit(SendingUnit):
 
         Raises:
             SendFailed: A send was refused, here or before; the transaction was undone.
+            InDoubt: There was no answer.
+            TransactionLost: It was never asked, and what had been done before is undone.
+            WrongProcess: The answer is the parent's.
         """
         if self.over or self.life is not self.session.life:
             self.check_open()
@@ -386,7 +389,17 @@ class Unit(SendingUnit):
             sent: Sent = yield Request(commit, behind=ahead.request)
         except OnceqError as error:
             self.over = ""
-            yield from self._not_committed(items, self.id, error)
+            self.check_process()  # Else the answer is the parent's.
+            if isinstance(error, (InDoubt, *UNANSWERED)):
+                self.over = "in doubt"
+            not_committed(self.session, self.id, error)
+            if isinstance(error, ServiceNotAvailable):
+                if self.begun:  # It was never asked, and what had been done before is undone.
+                    raise self.lost() from error
+            elif isinstance(error, RolledBackByTime):
+                self.over = "aborted, because nothing had happened in it for too long"
+            elif not isinstance(error, (InDoubt, TransactionOver)):
+                yield from self._end_refused(items, error)
             raise
         except BaseException as error:
             self.over = "in doubt, because its commit was given up while it waited"
@@ -399,29 +412,6 @@ class Unit(SendingUnit):
         ahead.committed()
         self.sent = MessageIds(self.session.source, sent.first_message, sent.messages)
         return self.sent
-
-    def _not_committed(
-        self, items: Sequence[SendItem], id: TransactionId, error: OnceqError
-    ) -> Plan[None]:
-        """What follows from the answer to a commit; the error itself is raised by the caller.
-
-        Raises:
-            InDoubt: There was no answer.
-            TransactionLost: It was never asked, and what had been done before is undone.
-            WrongProcess: The answer is the parent's.
-            OnceqError: As ``_end_refused``.
-        """
-        self.check_process()
-        if isinstance(error, (InDoubt, *UNANSWERED)):
-            self.over = "in doubt"
-        not_committed(self.session, id, error)
-        if isinstance(error, ServiceNotAvailable):
-            if self.begun:
-                raise self.lost() from error
-        elif isinstance(error, RolledBackByTime):
-            self.over = "aborted, because nothing had happened in it for too long"
-        elif not isinstance(error, (InDoubt, TransactionOver)):
-            yield from self._end_refused(items, error)
 
     def _end_refused(self, items: Sequence[SendItem], error: OnceqError) -> Plan[None]:
         """The end was refused: if because of a send in it, abort it and say so.

@@ -13,11 +13,7 @@ from typing import Any, TypeVar, cast
 from onceq.client.link import AsyncAsking
 from onceq.client.plans import branches
 from onceq.client.plans.plan import Plan
-from onceq.client.recovering import (
-    ManagerDecider,
-    ManagerResource,
-    RecoveryThread,
-)
+from onceq.client.recovering import ManagerDecider, ManagerResource, RecoveryThread
 from onceq.client.tasks.connected import AsyncConnected
 from onceq.client.tasks.running import Home
 from onceq.client.tasks.transaction import AsyncBranch, branch

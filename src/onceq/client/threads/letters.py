@@ -8,16 +8,7 @@ from collections.abc import Iterator, Sequence
 from onceq.client.letters import Peekable, Returned, Search
 from onceq.client.letters import discard as discard_letters
 from onceq.client.letters import give_back as give_letters_back
-from onceq.model.letters import (
-    ALL,
-    DEAD,
-    DEAD_XACT,
-    JOURNAL,
-    REASONS,
-    Filter,
-    Letter,
-    filter_of,
-)
+from onceq.model.letters import ALL, DEAD, DEAD_XACT, JOURNAL, REASONS, Filter, Letter, filter_of
 from onceq.partners.procedures import drive, in_threads
 
 __all__ = [

@@ -9,11 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from onceq.client.link import Link
-from onceq.client.recovering import (
-    ManagerDecider,
-    ManagerResource,
-    RecoveryThread,
-)
+from onceq.client.recovering import ManagerDecider, ManagerResource, RecoveryThread
 from onceq.client.threads.connected import Connected
 from onceq.client.threads.running import Home
 from onceq.client.threads.transaction import Branch, branch

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, IntEnum
 from operator import attrgetter
 from types import NoneType, UnionType
@@ -382,22 +382,18 @@ def read(code: int, head: Buffer, data: memoryview) -> Request:
 def row_of(kind: type[Request]) -> type[Row]:
     """Return the head's class for a class of requests."""
     hints, given = get_type_hints(kind), defaults(kind)
-    columns = [
-        (name, _crossing(hints[name]), *((given[name],) if name in given else ()))
-        for name in said(kind)
-    ]
+    columns = []
+    for name in said(kind):
+        # Before its request is checked, a choice is a number or a text.
+        hint: Any = hints[name]
+        if hint == Sequence[SendItem]:
+            hint = list[ItemRow]
+        elif isinstance(hint, UnionType) and str in get_args(hint):
+            hint = str
+        elif isinstance(hint, type) and issubclass(hint, Enum):
+            hint = int if issubclass(hint, int) else str
+        columns.append((name, hint, *((given[name],) if name in given else ())))
     return cast(type[Row], msgspec.defstruct(kind.__name__, columns, bases=(Row,)))
-
-
-def _crossing(hint: Any) -> Any:
-    """Return the type of a field before its request is checked: a choice is a number or a text."""
-    if hint == Sequence[SendItem]:
-        return list[ItemRow]
-    if isinstance(hint, UnionType) and str in get_args(hint):
-        return str
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        return int if issubclass(hint, int) else str
-    return hint
 
 
 def _reader(code: int) -> _Reader:
@@ -410,12 +406,11 @@ def _reader(code: int) -> _Reader:
 
 def _items(rows: Sequence[ItemRow], data: memoryview) -> list[SendItem]:
     given = iter(_split(rows, data))
-    return [_item(row, given) for row in rows]
-
-
-def _item(row: ItemRow, given: Iterator[Run]) -> SendItem:
-    own = next(given) if row.own else None
-    return SendItem(row.destination, PLAIN, next(given), row.age_s, own, row.properties)
+    items = []
+    for row in rows:
+        own = next(given) if row.own else None
+        items.append(SendItem(row.destination, PLAIN, next(given), row.age_s, own, row.properties))
+    return items
 
 
 def _split(rows: Sequence[ItemRow], data: memoryview) -> list[Run]:

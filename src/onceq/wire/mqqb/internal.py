@@ -127,12 +127,20 @@ class Establish:
 
     @property
     def life(self) -> Life:
-        """The life behind the mark; UNTOLD if there is none."""
+        """The life behind the mark, with the end of its trail; UNTOLD if there is none."""
         at = len(EXTENSION_MARK) + len(LIFE_MARK)
         if not self.extended or self.padding[len(EXTENSION_MARK) : at] != LIFE_MARK:
             return UNTOLD
         id, stamp = _LIFE.unpack_from(self.padding, at)
-        return Life(id, stamp, *self._trail)
+        acts, digest = 0, b""
+        size, name = self._name
+        words = self._words[len(_PUBLICS) :] if self.publics else b""
+        trail = len(CALLED_MARK) + _CALLED.size + len(name) if name else 0
+        if size == len(name) and words[trail:].startswith(TRAIL_MARK):
+            trail += len(TRAIL_MARK)
+            if len(words) - trail >= _TRAIL.size:
+                acts, digest = _TRAIL.unpack_from(words, trail)
+        return Life(id, stamp, acts, digest)
 
     @property
     def delays(self) -> bool:
@@ -154,20 +162,6 @@ class Establish:
         """The name of a computer in it; "" if it has no valid one."""
         size, name = self._name
         return name.decode() if size == len(name) and _VISIBLE.fullmatch(name) else ""
-
-    @property
-    def _trail(self) -> tuple[int, bytes]:
-        """Return the end of its trail; 0 and empty if it has none."""
-        size, name = self._name
-        words = self._words[len(_PUBLICS) :] if self.publics else b""
-        at = len(CALLED_MARK) + _CALLED.size + len(name) if name else 0
-        if size != len(name) or not words[at:].startswith(TRAIL_MARK):
-            return 0, b""
-        at += len(TRAIL_MARK)
-        if len(words) - at < _TRAIL.size:
-            return 0, b""
-        acts, digest = _TRAIL.unpack_from(words, at)
-        return acts, digest
 
     @property
     def _name(self) -> tuple[int, bytes]:
@@ -520,7 +514,11 @@ class Cutter:
             found.append(UserPackets(view[start:end], lengths))
         if end < total:
             rest = view[end:]
-            _check_beginning(rest)
+            # Strangers are refused at their first bytes, not at their twelfth.
+            version, signature = _BEGINNING
+            signed = bytes(rest[4:8])
+            if bytes(rest[:1]) != version or signed != signature[: len(signed)]:
+                raise _not_a_packet(rest, 0)
             self._keep(rest, at.U32.unpack_from(rest, 8)[0] if len(rest) >= LEAD_BYTES else 0)
 
     def _keep(self, rest: memoryview, need: int) -> None:
@@ -528,14 +526,6 @@ class Cutter:
             self._short = bytes(rest)
         else:
             self._long, self._need = bytearray(rest), need
-
-
-def _check_beginning(rest: memoryview) -> None:
-    """Refuse strangers at their first bytes, not at their twelfth."""
-    version, signature = _BEGINNING
-    signed = bytes(rest[4:8])
-    if bytes(rest[:1]) != version or signed != signature[: len(signed)]:
-        raise _not_a_packet(rest, 0)
 
 
 def _not_a_packet(view: memoryview, start: int) -> MalformedPacket:

@@ -355,7 +355,17 @@ class Session:
                 if isinstance(piece, UserPackets):
                     self._user(piece, events)
                 elif isinstance(piece, InternalPacket):
-                    self._internal(parse(piece.data), events)
+                    packet = parse(piece.data)
+                    after = TAKES[self._state].get(type(packet))
+                    if after is None:
+                        kind = type(packet).__name__
+                        raise ProtocolState(f"{kind} came while {self._state.value}")
+                    if isinstance(packet, SessionHeader):
+                        self._session_header(packet, events)
+                    elif isinstance(packet, Establish):
+                        events += self._establish(packet, after)
+                    else:
+                        events += self._parameters(packet, after)
                     if self.closed:
                         break
                 else:
@@ -363,19 +373,6 @@ class Session:
         except PeerError as error:
             events.append(self._fail(error))
         return events
-
-    def _internal(
-        self, packet: Establish | Parameters | SessionHeader, events: list[Event]
-    ) -> None:
-        after = TAKES[self._state].get(type(packet))
-        if after is None:
-            raise ProtocolState(f"{type(packet).__name__} came while {self._state.value}")
-        if isinstance(packet, SessionHeader):
-            self._session_header(packet, events)
-        elif isinstance(packet, Establish):
-            events += self._establish(packet, after)
-        else:
-            events += self._parameters(packet, after)
 
     def _user(self, piece: UserPackets, events: list[Event]) -> None:
         if UserPackets not in TAKES[self._state]:

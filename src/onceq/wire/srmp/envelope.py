@@ -308,6 +308,19 @@ def write(e: Envelope) -> bytes:
     """Return the XML of an envelope."""
     action = LABEL_PREFIX + (e.label or "")
     rev = f"<rev><via>{escape(e.response)}</via></rev>" if e.response else ""
+    services = "<durable/>" if e.durable else ""
+    if e.delivery_to:
+        services += (
+            f"<deliveryReceiptRequest><sendTo>{escape(e.delivery_to)}</sendTo>"
+            "</deliveryReceiptRequest>"
+        )
+    if e.commitment_to:
+        flags = "<positiveOnly/>" if e.positive else ""
+        flags += "<negativeOnly/>" if e.negative else ""
+        services += (
+            f"<commitmentReceiptRequest><sendTo>{escape(e.commitment_to)}</sendTo>{flags}"
+            "</commitmentReceiptRequest>"
+        )
     parts = [
         '<se:Envelope xmlns:se="http://schemas.xmlsoap.org/soap/envelope/" '
         'xmlns="http://schemas.xmlsoap.org/srmp/"><se:Header>'
@@ -317,7 +330,7 @@ def write(e: Envelope) -> bytes:
         '<properties se:mustUnderstand="1">'
         f"<expiresAt>{text_of(e.expires)}</expiresAt><sentAt>{text_of(e.sent)}</sentAt>"
         "</properties>",
-        _services(e),
+        f'<services se:mustUnderstand="1">{services}</services>' if services else "",
         _stream(e.stream),
     ]
     if e.stream_receipt is not None:
@@ -328,29 +341,24 @@ def write(e: Envelope) -> bytes:
         )
     parts += map(_receipt, e.receipts)
     if e.msmq is not None:
-        parts.append(_msmq(e.msmq))
+        m, eod = e.msmq, ""
+        if m.first or m.last:
+            eod = f"<Eod>{'<First/>' if m.first else ''}{'<Last/>' if m.last else ''}</Eod>"
+        parts.append(
+            f'<Msmq xmlns="msmq.namespace.xml"><Class>{m.message_class}</Class>'
+            f"<Priority>{m.priority}</Priority>{'<Journal/>' if m.journal else ''}"
+            f"{'<DeadLetter/>' if m.dead_letter else ''}"
+            f"<Correlation>{base64.b64encode(m.correlation).decode()}</Correlation>"
+            f"{'<Trace/>' if m.trace else ''}<App>{m.app}</App><BodyType>{m.body_type}</BodyType>"
+            f"<HashAlgorithm>{m.hash}</HashAlgorithm>{eod}"
+            f"<SourceQmGuid>{guid_text(m.source)}</SourceQmGuid>"
+            f"<TTrq>{text_of(m.reach_by)}</TTrq></Msmq>"
+        )
     if e.label is not None and shown(e.label) != e.label:
         exact = base64.b64encode(e.label.encode("utf-16-le", "surrogatepass")).decode()
         parts.append(f'<Onceq xmlns="{OWN_SPACE}"><Label>{exact}</Label></Onceq>')
     parts.append("</se:Header><se:Body></se:Body></se:Envelope>")
     return "".join(parts).encode()
-
-
-def _services(e: Envelope) -> str:
-    inner = "<durable/>" if e.durable else ""
-    if e.delivery_to:
-        inner += (
-            f"<deliveryReceiptRequest><sendTo>{escape(e.delivery_to)}</sendTo>"
-            "</deliveryReceiptRequest>"
-        )
-    if e.commitment_to:
-        flags = "<positiveOnly/>" if e.positive else ""
-        flags += "<negativeOnly/>" if e.negative else ""
-        inner += (
-            f"<commitmentReceiptRequest><sendTo>{escape(e.commitment_to)}</sendTo>{flags}"
-            "</commitmentReceiptRequest>"
-        )
-    return f'<services se:mustUnderstand="1">{inner}</services>' if inner else ""
 
 
 def _stream(stream: StreamPart | None) -> str:
@@ -375,22 +383,6 @@ def _receipt(receipt: Receipt) -> str:
     return (
         f"<commitmentReceipt><decidedAt>{at}</decidedAt><decision>{said}</decision>{id}"
         "</commitmentReceipt>"
-    )
-
-
-def _msmq(m: Msmq) -> str:
-    eod = ""
-    if m.first or m.last:
-        eod = f"<Eod>{'<First/>' if m.first else ''}{'<Last/>' if m.last else ''}</Eod>"
-    return (
-        f'<Msmq xmlns="msmq.namespace.xml"><Class>{m.message_class}</Class>'
-        f"<Priority>{m.priority}</Priority>{'<Journal/>' if m.journal else ''}"
-        f"{'<DeadLetter/>' if m.dead_letter else ''}"
-        f"<Correlation>{base64.b64encode(m.correlation).decode()}</Correlation>"
-        f"{'<Trace/>' if m.trace else ''}<App>{m.app}</App><BodyType>{m.body_type}</BodyType>"
-        f"<HashAlgorithm>{m.hash}</HashAlgorithm>{eod}"
-        f"<SourceQmGuid>{guid_text(m.source)}</SourceQmGuid>"
-        f"<TTrq>{text_of(m.reach_by)}</TTrq></Msmq>"
     )
 
 

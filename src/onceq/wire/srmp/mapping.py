@@ -20,7 +20,6 @@ Upholds: I24 (the limits of ``envelope.py`` hold for these files, too).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,10 +27,7 @@ from onceq.errors import IllegalFormatName, MalformedPacket
 from onceq.model.http import Mappings, Pairs
 from onceq.model.limits import HTTP_URL_CHARS_MAX
 from onceq.model.names import parse_format_name
-from onceq.wire.srmp.envelope import (
-    Node,
-    parse,
-)
+from onceq.wire.srmp.envelope import Node, parse
 
 INBOUND: Final = "inbound redirections"
 RECEIPTS: Final = "addresses for stream receipts"
@@ -75,49 +71,32 @@ class MappingFile:
 def read_mappings(data: bytes) -> MappingFile:
     """Return the content of a mapping file; raises MalformedPacket, which names the fault."""
     root = parse(data)
-    reader = _FORMS.get(root.name.casefold())
-    if reader is None:
-        known = ", ".join(f"<{name}>" for name in _NAMES)
-        raise MalformedPacket(
-            f"it begins with <{root.name[:40]}>; mapping files begin with {known}"
-        )
-    return reader(root)
-
-
-def _redirections(root: Node) -> MappingFile:
-    _only(root, "redirection")
-    pairs = _pairs(root, "redirection", ("from", "to"))
-    return MappingFile(INBOUND, Mappings(redirections=pairs))
-
-
-def _queues(root: Node) -> MappingFile:
-    """Read the form of Windows XP; an address without a host belongs to the host of the root."""
-    _only(root, "queue")
-    host = root.attributes.get("host", "").strip()
-    pairs = _pairs(root, "queue", ("alias", "name"), host=host)
-    return MappingFile(INBOUND, Mappings(redirections=pairs))
-
-
-def _receipts(root: Node) -> MappingFile:
-    _only(root, "setup")
-    pairs = _pairs(root, "setup", ("LogicalAddress", "StreamReceiptURL"))
-    return MappingFile(RECEIPTS, Mappings(receipts=pairs))
-
-
-def _outbound(root: Node) -> MappingFile:
-    _only(root, "redirection", "exception")
-    exceptions = tuple(
-        _checked(node.text, _PATTERN, "exception") for node in _named(root, "exception")
+    match root.name.casefold():
+        case "redirections":
+            _only(root, "redirection")
+            pairs = _pairs(root, "redirection", ("from", "to"))
+            return MappingFile(INBOUND, Mappings(redirections=pairs))
+        case "mapping":
+            # Of Windows XP; an address without a host belongs to the host of the root.
+            _only(root, "queue")
+            host = root.attributes.get("host", "").strip()
+            pairs = _pairs(root, "queue", ("alias", "name"), host=host)
+            return MappingFile(INBOUND, Mappings(redirections=pairs))
+        case "streamreceiptsetup":
+            _only(root, "setup")
+            pairs = _pairs(root, "setup", ("LogicalAddress", "StreamReceiptURL"))
+            return MappingFile(RECEIPTS, Mappings(receipts=pairs))
+        case "outboundredirections":
+            _only(root, "redirection", "exception")
+            exceptions = tuple(
+                _checked(node.text, _PATTERN, "exception") for node in _named(root, "exception")
+            )
+            pairs = _pairs(root, "redirection", ("from", "to"), queues=False)
+            return MappingFile(OUTBOUND, Mappings(outbound=pairs, exceptions=exceptions))
+    raise MalformedPacket(
+        f"it begins with <{root.name[:40]}>; mapping files begin with <redirections>, <mapping>, "
+        "<StreamReceiptSetup>, <outboundRedirections>"
     )
-    pairs = _pairs(root, "redirection", ("from", "to"), queues=False)
-    return MappingFile(OUTBOUND, Mappings(outbound=pairs, exceptions=exceptions))
-
-
-_NAMES: Final = ("redirections", "mapping", "StreamReceiptSetup", "outboundRedirections")
-_READERS: Final = (_redirections, _queues, _receipts, _outbound)
-_FORMS: Final[dict[str, Callable[[Node], MappingFile]]] = {
-    name.casefold(): reader for name, reader in zip(_NAMES, _READERS, strict=True)
-}
 
 
 def _named(root: Node, name: str) -> list[Node]:

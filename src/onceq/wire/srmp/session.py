@@ -150,10 +150,6 @@ VIA: Final = "1.1 onceq"
 """Each forwarding manager adds this to its Via field: SRMP itself counts no hops."""
 
 
-def _never_announced(source: bytes, stream: int) -> None:
-    """Return None: nothing is passed on."""
-
-
 @dataclass(slots=True)
 class _Waiting:
     """A message on its way."""
@@ -173,7 +169,7 @@ class Posting:
 
     def __init__(
         self, *, url: str, own_id: bytes, names: Names, settings: Settings, now_us: int,
-        announced: Announced = _never_announced,
+        announced: Announced = lambda source, stream: None,
     ) -> None:  # fmt: skip
         """Prepare a connection; nothing is sent before ``start`` and the first tick.
 
