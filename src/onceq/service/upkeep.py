@@ -627,10 +627,10 @@ class Upkeep:
 # Scrubs: every stored byte of a running queue manager is verified, slowly.
 #
 # Data that nobody reads for months may be damaged for months. A scrub walks the whole log that is
-# kept, from the oldest segment on, a piece at a time, in another thread where the host has one, and
-# at a limited number of bytes in a second, so that commits do not wait for it. The core sets damaged
-# messages aside as if a client had read them (``core/management/damage.py``). The scrub ends at the
-# log's end of its beginning; later writes were verified a moment ago.
+# kept, from the oldest segment on, a piece at a time, in another thread where the host has one. It
+# reads a limited number of bytes in a second, so that commits do not wait for it. The core sets
+# damaged messages aside as if a client had read them (``core/management/damage.py``). The scrub
+# ends at the log's end of its beginning; later writes were verified a moment ago.
 
 
 PIECE_BYTES = 1 << 20
