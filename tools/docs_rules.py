@@ -67,8 +67,8 @@ def rules() -> dict[str, Rule]:
 
 def elsewhere() -> frozenset[str]:
     """Numbers that have a page of their own: invariants, and open questions of the wire."""
-    rows = re.findall(r"^\| (I\d+a?) \|", INVARIANTS.read_text(), re.M)
-    rows += re.findall(r"^\| (U\d+) \|", QUESTIONS.read_text(), re.M)
+    rows = re.findall(r"^\* (I\d+a?): ", INVARIANTS.read_text(), re.M)
+    rows += re.findall(r"^\* (U\d+): ", QUESTIONS.read_text(), re.M)
     return frozenset(rows)
 
 
