@@ -112,7 +112,7 @@ def limits_page() -> str:
     """docs/reference/limits.md."""
     inside = INSIDE.split()
     rows = [
-        f"* `{name}` = {getattr(limits, name):,}: {docs_rules.linked(said)}"
+        f"* `{name}` ({getattr(limits, name):,}): {docs_rules.linked(said)}"
         for name, _, said in _documented(_tree(limits))
         if name.isupper() and isinstance(getattr(limits, name), int) and name not in inside
     ]
@@ -124,9 +124,9 @@ def limits_page() -> str:
 
 
 def _shares() -> str:
-    """The table of what one owner may have."""
+    """What one owner may have, a line for each thing."""
     rows = [
-        f"| {thing} | {line.whole:,} | {line.share:,} | {line.reserve:,} | {line.owner} |"
+        f"* {thing}: {line.whole:,}, {line.share:,}, {line.reserve:,}; {line.owner}"
         for thing, line in shares.TABLE.items()
     ]
     return (
@@ -138,7 +138,7 @@ def _shares() -> str:
         "refusal (`quota-exceeded`) names the limit, what the owner has, and what to do. Tokens "
         "have no share, because only administrators make them; nor has the one subqueue for "
         "delayed messages of each queue.\n\n"
-        "| thing | in all | one owner | reserve | whose it is |\n|---|---|---|---|---|\n"
+        "Each line has the number in all, of one owner, of the reserve; and whose it is.\n\n"
         + "\n".join(rows) + "\n"
     )  # fmt: skip
 
@@ -195,14 +195,13 @@ def settings_page() -> str:
         n for n in _tree(settings).body if isinstance(n, ast.ClassDef) and n.name == "Settings"
     )
     rows = [
-        f"* `{name}` = {_shown(getattr(defaults, name))}: {docs_rules.linked(said)}"
+        f"* `{name}` ({_shown(getattr(defaults, name))}): {docs_rules.linked(said)}"
         for name, _, said in _documented(node)
     ]
     return (
         "# Settings\n\n" + NOTE + "Write them in the table `[settings]` of `onceq.toml`, or in "
         "`onceq.Settings(...)` for an embedded queue manager. Defaults are those of MSMQ where it "
-        "has them. An unknown name is refused.\n\n"
-        "Each line has the default and the meaning.\n\n" + "\n".join(rows) + "\n"
+        "has them; they stand in brackets. An unknown name is refused.\n\n" + "\n".join(rows) + "\n"
     )
 
 
