@@ -209,7 +209,7 @@ def settings_page() -> str:
     return (
         "# Settings\n\n" + NOTE + "Write them in the table `[settings]` of `onceq.toml`, or in "
         "`onceq.Settings(...)` for an embedded queue manager. Defaults are those of MSMQ where it "
-        "has them; they stand in brackets. An unknown name is refused.\n\n" + "\n".join(rows) + "\n"
+        "has them (in brackets). An unknown name is refused.\n\n" + "\n".join(rows) + "\n"
     )
 
 
