@@ -104,15 +104,23 @@ INSIDE = """
     SPARE_DESCRIPTORS ACCEPTS_AT_ONCE ACCEPT_PAUSE_S PLACES_AHEAD_MIN PLACES_AHEAD_MAX
     NOTICE_EVERY_S OUTGOING_NAMES_MAX METRICS_EVERY_S WATCH_S_MAX WATCH_HEAD_BYTES_MAX
     MAPPING_LOOK_S ACKS_DEFERRED_S RETURN_MESSAGES_MAX LOG_LINES_MAX TOKEN_LINES_MAX
+    REQUEST_GRACE_S OUTCOME_SESSIONS_MAX PEERS_REMEMBERED_MAX ACKS_DEFERRED_MAX CLOCKS_AHEAD_MAX
+    EARLY_SESSION_BYTES_MAX EARLY_BYTES_MAX REPORTS_MAX DESCRIPTORS_RESERVED DESCRIPTORS_LOCAL
+    KNOWN_PEERS_MAX HISTORY_ROWS_MAX HISTORY_LOG_BYTES HISTORY_NOTES_MAX AUDIT_ASK_WAIT_S
+    HISTORY_UNWRITTEN_BYTES_MAX REMOVALS_MAX ALIKE_PATTERNS_MAX PASSED_ON_MAX TOKEN_AGE_S_MAX
+    SHARED_RIGHTS_BYTES_MAX LOG_LINES_AT_ONCE LOG_RATE_S WATCHERS_MAX MEMBERS_ASK_S
+    QUEUES_MAX OUTGOING_QUEUES_MAX SUBQUEUES_MAX GRANTS_MAX HANDLES_MAX CURSORS_MAX
+    WAITING_READERS_MAX OPEN_TRANSACTIONS_MAX PREPARED_MAX
 """
-"""Limits of what the program does in one step, or remembers for itself: nobody meets them."""
+"""Limits of what the program does in one step, or remembers for itself: nobody meets them. The
+last ones stand among the shares of one owner."""
 
 
 def limits_page() -> str:
     """docs/reference/limits.md."""
     inside = INSIDE.split()
     rows = [
-        f"* `{name}` = {getattr(limits, name):,}: {docs_rules.linked(said)}"
+        f"* `{name}` ({getattr(limits, name):,}): {docs_rules.linked(said)}"
         for name, _, said in _documented(_tree(limits))
         if name.isupper() and isinstance(getattr(limits, name), int) and name not in inside
     ]
@@ -124,9 +132,9 @@ def limits_page() -> str:
 
 
 def _shares() -> str:
-    """The table of what one owner may have."""
+    """What one owner may have, a line for each thing."""
     rows = [
-        f"| {thing} | {line.whole:,} | {line.share:,} | {line.reserve:,} | {line.owner} |"
+        f"* {thing}: {line.whole:,}, {line.share:,}, {line.reserve:,}; {line.owner}"
         for thing, line in shares.TABLE.items()
     ]
     return (
@@ -138,7 +146,7 @@ def _shares() -> str:
         "refusal (`quota-exceeded`) names the limit, what the owner has, and what to do. Tokens "
         "have no share, because only administrators make them; nor has the one subqueue for "
         "delayed messages of each queue.\n\n"
-        "| thing | in all | one owner | reserve | whose it is |\n|---|---|---|---|---|\n"
+        "Each line has the number in all, of one owner, of the reserve; and whose it is.\n\n"
         + "\n".join(rows) + "\n"
     )  # fmt: skip
 
@@ -195,14 +203,13 @@ def settings_page() -> str:
         n for n in _tree(settings).body if isinstance(n, ast.ClassDef) and n.name == "Settings"
     )
     rows = [
-        f"* `{name}` = {_shown(getattr(defaults, name))}: {docs_rules.linked(said)}"
+        f"* `{name}` ({_shown(getattr(defaults, name))}): {docs_rules.linked(said)}"
         for name, _, said in _documented(node)
     ]
     return (
         "# Settings\n\n" + NOTE + "Write them in the table `[settings]` of `onceq.toml`, or in "
         "`onceq.Settings(...)` for an embedded queue manager. Defaults are those of MSMQ where it "
-        "has them. An unknown name is refused.\n\n"
-        "Each line has the default and the meaning.\n\n" + "\n".join(rows) + "\n"
+        "has them (in brackets). An unknown name is refused.\n\n" + "\n".join(rows) + "\n"
     )
 
 

@@ -67,7 +67,7 @@ def _explain(parameter: Any) -> str:
     value = parameter.default
     if parameter.required or not value or not documented(value):
         return said
-    return f"{said} Default: `{value}`."
+    return f"{said.removesuffix('.')} [`{value}`]."
 
 
 def _rows(command: Any) -> Iterator[tuple[str, str]]:

@@ -19,9 +19,7 @@ def page(note: str) -> str:
         "work of a queue manager after a [restore](../how-to/backup-and-restore.md). *The same "
         "identity* is also a copy of the files of a stopped queue manager; *a new identity* is "
         "`--new-identity`, beside the original.\n\n"
-        "| it does | the same identity | a new identity |\n|---|---|---|\n"
-        + "\n".join(rows)
-        + "\n\n"
+        "| | the same identity | a new identity |\n|---|---|---|\n" + "\n".join(rows) + "\n\n"
         "The log of a copy's first start, and `onceq qm status`, count the messages set aside, "
         "ended jobs, undone promises and void tokens. Each line has a case for either identity in "
         f"`{CASES}`.\n"

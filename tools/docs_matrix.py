@@ -35,10 +35,10 @@ treated as `nobody`.
 
 The roles: the *owner* created the queue. The *sender* has `send` there and to another queue
 manager, the *receiver* `receive`, the *peeker* `peek`. The *tenant* has `create` at
-`private$\\app-*` and owns the queue `app-*` there. *Monitor*, *operator* and *administrator* have
-only the right `monitor`, `operate` or `administer`; the account that runs the queue manager is an
-administrator without a grant. In brackets are the right, or rights, that suffice; *a name*: any
-authenticated caller.
+`private$\\app-*` and owns a queue there; its *neighbour* there belongs to somebody else.
+*Monitor*, *operator* and *administrator* have only the right `monitor`, `operate` or `administer`;
+the account that runs the queue manager is an administrator without a grant. In brackets are the
+right, or rights, that suffice; *a name*: any authenticated caller.
 """
 OTHERS = """\
 Each row is a packet that arrives at the port of a queue manager with an identity (last column: of

@@ -57,18 +57,18 @@ def rules() -> dict[str, Rule]:
         end = NEXT.search(page, heading.end())
         body = page[heading.end() : end.start() if end else len(page)].strip()
         text, _, source = body.rpartition("\n\n")
-        if not text or not source.startswith("Source: ") or not source.endswith("."):
-            raise ValueError(f"{number}: a text, and a paragraph that begins with 'Source:'")
+        if not text or not source.startswith("*") or not source.endswith(".*"):
+            raise ValueError(f"{number}: a text, and a paragraph in italics with its source")
         if number in found:
             raise ValueError(f"{number} stands there twice")
-        found[number] = Rule(number, text, " ".join(source.split())[8:])
+        found[number] = Rule(number, text, " ".join(source.split()).strip("*"))
     return found
 
 
 def elsewhere() -> frozenset[str]:
     """Numbers that have a page of their own: invariants, and open questions of the wire."""
-    rows = re.findall(r"^\| (I\d+a?) \|", INVARIANTS.read_text(), re.M)
-    rows += re.findall(r"^\| (U\d+) \|", QUESTIONS.read_text(), re.M)
+    rows = re.findall(r"^\* (I\d+a?): ", INVARIANTS.read_text(), re.M)
+    rows += re.findall(r"^\* (U\d+): ", QUESTIONS.read_text(), re.M)
     return frozenset(rows)
 
 

@@ -127,21 +127,20 @@ _COUNTERS: Final = (
               "Messages that applications have received for good.",
               rows=_one(lambda v: v.received)),
     Described("onceq_messages_returned", "counter",
-              "Messages that transactions had received and gave back, because they aborted.",
+              "Messages that aborted transactions gave back.",
               rows=_one(lambda v: v.returned)),
     Described("onceq_messages_acknowledged", "counter",
               "Messages that other queue managers have taken over.",
               rows=_one(lambda v: v.acknowledged)),
     Described("onceq_messages_ended", "counter",
-              "Messages that ended otherwise than by being received here or taken over, by class "
-              "(expired, purged, refused, in doubt ...).",
+              "Messages that ended otherwise, by class (expired, purged, refused, in doubt ...).",
               ("class",), _each(lambda v: v.ended)),
     Described("onceq_stream_resent", "counter",
               "Transactional messages that were transmitted once more.",
               rows=_one(lambda v: v.resent)),
     Described("onceq_outgoing_refused", "counter",
               "Messages that another queue manager did not take, by class (no such queue, access "
-              "denied, quota ...), since the first was sent there.",
+              "denied, quota ...).",
               ("peer", "class"), _refused),
     Described("onceq_refused", "counter",
               "Requests of applications that were refused, by code of the error.",
@@ -191,7 +190,7 @@ _GAUGES: Final = (
     Described("onceq_dead_letters", "gauge", "Messages in the two dead-letter queues.",
               ("kind",), _letters),
     Described("onceq_poison_messages", "gauge",
-              "Messages moved aside by policies, because their delivery attempts were used up.",
+              "Messages moved aside by poison policies.",
               rows=_one(lambda v: v.poison_messages)),
     Described("onceq_damaged_messages", "gauge",
               "Messages set aside because their stored bytes are damaged.",
@@ -257,11 +256,11 @@ _GAUGES: Final = (
 )  # fmt: skip
 _HISTOGRAMS: Final = (
     Described("onceq_commit_duration_seconds", "histogram",
-              "From the beginning of a turn of work until all that it decided was durable: what "
-              "each commit in it has waited here. One observation for all of them.",
+              "From the beginning of a turn of work until all that it decided was durable: one "
+              "observation for all its commits.",
               durations=lambda v: v.commits),
     Described("onceq_store_sync_duration_seconds", "histogram",
-              "How long the disk took to make the records of a turn durable.",
+              "How long the sync of the records of a turn took.",
               durations=lambda v: v.syncs),
 )  # fmt: skip
 _PER_QUEUE: Final = (
@@ -275,7 +274,7 @@ _PER_QUEUE: Final = (
     Described("onceq_queue_quota_used_ratio", "gauge", "How much of its quota is used; 0: none.",
               ("queue",), _queues(lambda q: q.quota_ratio), per_queue=True),
     Described("onceq_queues_left_out", "gauge",
-              "Queues that are not told of one by one, because there are too many.",
+              "Queues that are left out, because there are too many.",
               rows=_one(lambda v: v.left_out), per_queue=True),
 )  # fmt: skip
 

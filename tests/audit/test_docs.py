@@ -23,7 +23,7 @@ def known() -> set[tuple[str, str]]:
 
 
 def test_the_page_lists_every_fault_with_its_invariant() -> None:
-    rows = re.findall(r"^\| (`[^|]+`) \| (I\d+) \|", PAGE.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\* (`[^(:]+`)\s+\((I\d+)\):\s", PAGE.read_text(), re.MULTILINE)
     listed = {(invariant, fault) for faults, invariant in rows
               for fault in re.findall(r"`([a-z-]+)`", faults)}  # fmt: skip
     assert listed == known()
@@ -34,10 +34,10 @@ def test_the_page_says_of_every_promise_whether_it_is_judged() -> None:
     section = PAGE.read_text().split("### Which promise is judged")[1]
     said = {
         promise: words
-        for names, words in re.findall(r"^\| (I\d[^|]*) \| ([^|]+) \|$", section, re.M)
+        for names, words in re.findall(r"^\* (I\d[^:]*): (.+)$", section, re.M)
         for promise in names.split(", ")
     }
-    promises = re.findall(r"^\| (I\d+a?) \|", PROMISES.read_text(), re.M)
+    promises = re.findall(r"^\* (I\d+a?): ", PROMISES.read_text(), re.M)
     assert list(said) == promises
     unjudged = {promise for promise, words in said.items() if words.startswith("no: ")}
     assert set(promises) - unjudged == {invariant for invariant, _ in known()}

@@ -315,7 +315,7 @@ def test_deleted_switches(world: World) -> None:
 
 
 def test_each_line_of_the_page_has_its_case() -> None:
-    lines = re.findall(r"(?m)^\| `([a-z-]+)` \|", PAGE.read_text())
+    lines = re.findall(r"(?m)^\* `([a-z-]+)`: ", PAGE.read_text())
     cases = {name.removeprefix("test_deleted_") for name in globals() if "test_deleted" in name}
     assert sorted(one.replace("-", "_") for one in lines) == sorted(cases)
     assert len(lines) == 17

@@ -70,7 +70,7 @@ def test_the_limits_named_exist() -> None:
 
 def test_every_property_is_described() -> None:
     table = LIBRARY.split("## Properties")[1].split("##")[0]
-    described = {name for row in re.findall(r"^\| (`[^|]+) \|", table, re.M)
+    described = {name for row in re.findall(r"^\* (`[^:]+): ", table, re.M)
                  for name in re.findall(r"`(\w+)`", row)}  # fmt: skip
     assert described == set(NAMES)
 

@@ -132,9 +132,10 @@ def test_every_tool_of_the_makefile_exists() -> None:
 
 
 def guarantees() -> dict[str, tuple[str, str]]:
-    """Promise and watchers of each row of the table."""
+    """Promise and watchers of each line of the list."""
     text = (ROOT / "docs" / "guarantees.md").read_text()
-    rows = re.findall(r"^\| (I\d+a?) \| (.+?) \| ?(.*?) ?\|$", text, re.M)
+    lines = text.replace("\n  ", " ")
+    rows = re.findall(r"^\* (I\d+a?): (.+) \*([a-z, -]+)\*$", lines, re.M)
     assert len(rows) == len({row[0] for row in rows})
     return {number: (promise, watched) for number, promise, watched in rows}
 

@@ -175,7 +175,7 @@ def _for_tenants(
     return (
         Row(kind, f"{what}the tenant's queue", f"{right}@tenant{more}",
             lambda at: ask(TENANTS_OWN), _rented, after=_close),
-        Row(kind, f"{what}another queue under the tenant's pattern", f"{right}@neighbour{more}",
+        Row(kind, f"{what}its neighbour", f"{right}@neighbour{more}",
             lambda at: ask(NEIGHBOUR), _rented, after=_close),
     )  # fmt: skip
 
@@ -601,7 +601,7 @@ TENANTS_RIGHTS: Final = (
                    r"private$\app-[*]"),
     _to_let_others("give a right to all queues under the tenant's pattern",
                    "set-rights@tenants & send@tenants", TENANTS_KEY),
-    _to_let_others("give a right to another queue under the tenant's pattern",
+    _to_let_others("give a right to its neighbour",
                    "set-rights@neighbour & send@neighbour", r"private$\app-neighbour"),
 )  # fmt: skip
 

@@ -39,7 +39,13 @@ def section(name: str) -> str:
     return found.group(1)
 
 
+WHOLE = ("tinyint", "smallint", "int", "bigint")
+"""The page calls these a whole number."""
+
+
 def words(kinds: tuple[str, ...]) -> str:
+    if kinds[: len(WHOLE)] == WHOLE:
+        kinds = ("whole number", *kinds[len(WHOLE) :])
     return " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
 
 

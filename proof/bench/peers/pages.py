@@ -73,14 +73,23 @@ def _wrapped(text: str) -> str:
     return textwrap.fill(text, COLUMNS, break_on_hyphens=False, break_long_words=False)
 
 
+def _wrapped_item(line: str) -> str:
+    return textwrap.fill(
+        line, COLUMNS, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
+    )
+
+
 def _all(run: Run) -> str:
     parts = ["## A run", _wrapped(summary.preface(run)), f"![{ALT}](../pictures/{PICTURE.name})"]
     for title, columns in summary.TABLES.items():
         parts += [f"### {title}", summary.table(run, columns)]
     parts.append(_wrapped(summary.STAR))
     if any(summary.ratios(run)):
-        parts += ["### onceq and the fastest with transactions", summary.ratio_table(run)]
-    parts += ["### What ran", summary.settings_table(run)]
+        parts += [
+            "### onceq and the fastest with transactions, times as fast",
+            summary.ratio_table(run),
+        ]
+    parts += ["### What ran", "\n".join(map(_wrapped_item, summary.settings_list(run).split("\n")))]
     missing = summary.absences(run)
     if missing:
         parts += ["Not measured:", "\n".join(_wrapped(f"* {line}") for line in missing)]

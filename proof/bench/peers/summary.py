@@ -62,13 +62,13 @@ Columns = tuple[tuple[str, str], ...]
 
 
 def _sizes(way: str) -> Columns:
-    return tuple((f"{per:,} a transaction", f"{way} {per}") for per in SIZES)
+    return tuple((f"{per:,}", f"{way} {per}") for per in SIZES)
 
 
 TABLES: dict[str, Columns] = {
-    "Messages sent a second": _sizes("send"),
-    "Messages received a second": _sizes("receive"),
-    "Messages sent and received at once, a second": _sizes("through"),
+    "Messages sent a second, by messages a transaction": _sizes("send"),
+    "Messages received a second, by messages a transaction": _sizes("receive"),
+    "Messages sent and received at once, by messages a transaction": _sizes("through"),
     "Single messages": (
         (f"{CLIENTS} senders, messages/s", "sixteen"),
         ("commit, p50 ms", "commit p50"),
@@ -167,20 +167,20 @@ def _ratio(run: Run, ours: str, of: str) -> Ratio | None:
 
 
 def ratio_table(run: Run) -> str:
-    """In Markdown."""
-    titles = {name: title for columns in TABLES.values() for title, name in columns}
-    lines = [["", "", "fastest peer with transactions", "times as fast"]]
+    """In Markdown: a line for what a system of ours does, a column for each size."""
+    ways = {"send": "sent", "receive": "received", "through": "sent and received at once"}
+    found: dict[str, dict[str, str]] = {}
     for one in ratios(run):
-        what = "sent" if one.figure.startswith("send") else "received"
-        if one.figure.startswith("through"):
-            what = "sent and received at once"
-        title = titles[one.figure].removesuffix(", messages/s")
-        said = title if one.figure == "sixteen" else f"{what}, {title}"
-        found = one.found
-        lines.append([
-            SYSTEMS[one.ours].title, said, SYSTEMS[one.peer].title,
-            f"{found.median:.2f} ({found.least:.2f}\N{EN DASH}{found.greatest:.2f})",
-        ])  # fmt: skip
+        way, _, per = one.figure.partition(" ")
+        title = f"{SYSTEMS[one.ours].title}: {ways.get(way, f'{CLIENTS} senders')}"
+        times, peer = one.found, SYSTEMS[one.peer].title.split(",")[0]
+        found.setdefault(title, {})[per or "1"] = (
+            f"{times.median:.2f} ({times.least:.2f}\N{EN DASH}{times.greatest:.2f}) {peer}"
+        )
+    lines = [["", *(f"{per:,}" for per in SIZES)]]
+    lines += [
+        [title, *(cells.get(str(per), "") for per in SIZES)] for title, cells in found.items()
+    ]
     return aligned(lines)
 
 
@@ -208,13 +208,13 @@ def preface(run: Run) -> str:
     )
 
 
-def settings_table(run: Run) -> str:
-    """Versions and settings of what was measured, and the reasons of what was not."""
-    lines = [["", "versions", "settings"]]
-    for name, outcome in run.outcomes.items():
-        if outcome.about is not None:
-            lines.append([SYSTEMS[name].title, outcome.about.versions, outcome.about.settings])
-    return aligned(lines)
+def settings_list(run: Run) -> str:
+    """Versions and settings of what was measured."""
+    return "\n".join(
+        f"* {SYSTEMS[name].title}: {outcome.about.versions}; {outcome.about.settings}"
+        for name, outcome in run.outcomes.items()
+        if outcome.about is not None
+    )
 
 
 def absences(run: Run) -> list[str]:
@@ -233,7 +233,7 @@ def text(run: Run) -> str:
     parts.append(STAR.removeprefix("\\"))
     if any(ratios(run)):
         parts.append(ratio_table(run))
-    parts.append(settings_table(run))
+    parts.append(settings_list(run))
     missing = absences(run)
     if missing:
         parts.append("NOT MEASURED\n" + "\n".join(missing))

@@ -82,8 +82,7 @@ def audit(
     one end, once and in order. Progress goes to stderr.
 
     Exit code 8: something contradicts that. Messages on their way are no violation, nor is what a
-    history that was cut off cannot tell. Large tables go to temporary files; onceq spark audit uses
-    a cluster.
+    history that was cut off cannot tell.
     """
 
     def work(say: Teller) -> dict[str, Any]:

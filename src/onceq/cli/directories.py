@@ -169,7 +169,7 @@ DataDirectory = Annotated[
 def check_mapping(directory: DataDirectory = ".", json: Json = False) -> None:
     """Read the mapping files of a data directory, and name what is wrong with them.
 
-    With a wrong file a queue manager does not start; a running one keeps what it read before.
+    With a wrong file a queue manager does not start.
     """
     from onceq.embedded import mapping
 

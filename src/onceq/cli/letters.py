@@ -77,8 +77,8 @@ def return_dead(
 ) -> None:  # fmt: skip
     """Send dead letters to their destinations again, as a job of the queue manager.
 
-    Each is sent and removed in one step. One that was returned too often stays. Bodies and
-    properties stay the same; times begin again. Ctrl-C ends the command, not the job.
+    Each is sent and removed in one step. One that was returned too often stays. Times begin again.
+    Ctrl-C ends the command, not the job.
     """
     from onceq.client.threads.letters import give_back
 
@@ -155,8 +155,7 @@ def send_dead_as_new(
 ) -> None:  # fmt: skip
     """Send messages like dead letters to their destinations, and keep the letters.
 
-    Each is a new message that was never returned. It is a job of the queue manager: Ctrl-C ends the
-    command, not the job.
+    Each is a new message that was never returned. It is a job, as with 'dead return'.
     """
     from onceq.client.threads.letters import letters
 

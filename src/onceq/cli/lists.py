@@ -421,8 +421,7 @@ def list_acts(
     """List who did what to the queue manager, when, from where, and with what result.
 
     Acts are changes of rights and queues, purges, branches decided by hand, pauses and backups,
-    and, once an hour for each kind, what was refused for lack of a right. An act that is repeated
-    within an hour is counted in "times".
+    and, once an hour for each kind, what was refused for lack of a right.
     """
     with asking(qm) as connection:
         found = connection.trail(after)

@@ -432,8 +432,7 @@ def resume_queue(name: QueueName, qm: Where = None, json: Json = False) -> None:
 def release_queue(name: QueueName, qm: Where = None, json: Json = False) -> None:
     """End the holds that keep others from receiving from a queue.
 
-    The error of the others (sharing-violation) names the holder, which may open the queue again
-    unless you revoke its right or end it.
+    The error of the others (sharing-violation) names the holder, which may open the queue again.
     """
     with manager(qm, name=name) as connection:
         count = connection.release_queue(name)

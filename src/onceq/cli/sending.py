@@ -319,8 +319,7 @@ def send(
     """Send messages: each line of the input, a whole file, or the texts given.
 
     Without a mode, messages are sent as a local queue takes them, and in transactions to others.
-    Ctrl-C ends it after the commit under way, and says what was committed. A delay counts from when
-    each message is sent.
+    Ctrl-C ends it after the commit under way, and says what was committed.
     """
     from onceq.client.plans.send import wishes
     from onceq.model.marks import trace_trailer

@@ -177,7 +177,7 @@ def tidy(
     """Remove empty, unused outgoing queues.
 
     With --unanswered also those with acknowledgments for a stranger whose address has never
-    answered; these are lost. The stranger may be an honest queue manager that is away for a while.
+    answered; these are lost.
     """
     if not unanswered:
         if dry_run:

@@ -67,9 +67,8 @@ def accept_clock(
 ) -> None:  # fmt: skip
     """Take the messages of a queue manager whose clock was days ahead when it started.
 
-    They are refused as being from the future, even when that clock is right again. Accept only one
-    that you know: any that speaks in its name can block its messages until then ('onceq stream
-    reset' mends that).
+    They are refused even when that clock is right again. Accept only one that you know: any that
+    speaks in its name can block its messages until then ('onceq stream reset' mends that).
     """
     with manager(qm) as connection:
         said = connection.accept_clock(source, reason=reason, dry_run=True)
@@ -244,8 +243,7 @@ def outcome(
     """Ask what became of a commit whose answer was lost, or of a message.
 
     Of a transaction: committed, aborted or unknown (asked too late; exit code 6). The answer is
-    final: after aborted, sending again is safe. Ask the queue manager that was to commit it; others
-    do not know it.
+    final: after aborted, sending again is safe. Ask the queue manager that was to commit it.
 
     Of a message: each of its copies, and why. Without --track only copies in outgoing and
     dead-letter queues are known. Exit code 6: nothing is known.

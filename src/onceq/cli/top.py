@@ -99,7 +99,7 @@ def top(
     """Show what moves, again and again: rates of each queue, what waits and why, what is in doubt.
 
     On a terminal it is one screen until Ctrl-C; elsewhere blocks of lines; with --json one line for
-    each look. It waits for a queue manager that is away.
+    each look.
     """
     if once and every > ONCE_S_MAX:
         raise UsageError(f"--once waits for one interval: say --every with {ONCE_S_MAX} at most")

@@ -37,10 +37,7 @@ class QueueNotFound(UsageError):
     """There is no such queue here."""
 
     code, hresult = "queue-not-found", 0xC00E0003
-    cure = (
-        "`queue list` shows the queues, `queue create` makes one. Receive from a queue of another "
-        "computer there."
-    )
+    cure = "`queue list` shows the queues, `queue create` makes one."
 
 
 class ManagerNotFound(QueueNotFound):
@@ -71,14 +68,14 @@ class InvalidHandle(UsageError):
     """The queue is not open for this, or the handle was closed."""
 
     code, hresult = "invalid-handle", 0xC00E0007
-    cure = "Open the queue for what is to be done, and do not use it after `close`."
+    cure = "Open the queue for what is to be done."
 
 
 class SharingViolation(UsageError):
     """The queue is open elsewhere in a way that excludes this access."""
 
     code, hresult = "sharing-violation", 0xC00E0009
-    cure = 'Wait until the other reader closes the queue, or let it open it with share "none".'
+    cure = "Wait until the other reader closes the queue."
 
 
 class IllegalPathName(UsageError):
@@ -190,7 +187,7 @@ class DuplicateBranch(UsageError):
     """There is a branch or a decision with that identifier already (XAER_DUPID)."""
 
     code, xa = "duplicate-branch", -8
-    cure = "Make a new identifier for each transaction; join or resume a branch to go on with it."
+    cure = "Make a new identifier for each transaction, or join the branch."
 
 
 class QueueDeleted(UsageError):
@@ -232,17 +229,14 @@ class BodyNotJson(UsageError):
     """The body of a message is not JSON, or not of the type that was asked for."""
 
     code = "body-not-json"
-    cure = (
-        "Abort the transaction to leave it in its place; ask for a type that fits, or `tx.reject` "
-        "it."
-    )
+    cure = "Ask for a type that fits, or `tx.reject` it."
 
 
 class IllegalCursorAction(UsageError):
     """A cursor cannot go on from where it does not stand yet."""
 
     code, hresult = "illegal-cursor-action", 0xC00E001C
-    cure = "Peek at the cursor's current message first; then go on with the next."
+    cure = "Peek at the cursor's current message first."
 
 
 class MessageAlreadyReceived(UsageError):
@@ -256,7 +250,7 @@ class MessageLocked(UsageError, Retryable):
     """Another transaction holds the message, and has not ended yet."""
 
     code, hresult = "message-locked", 0xC00E009C
-    cure = "Try again when that transaction has ended; `transactions` shows who is open."
+    cure = "Try again when that transaction has ended."
 
 
 class NotSupported(UsageError):
@@ -316,8 +310,8 @@ class AccessDenied(Refused):
 
     code, hresult = "access-denied", 0xC00E0025
     cure = (
-        "`onceq rights explain` says which right is missing, `onceq grant` gives it. For a file or "
-        "socket: use the account of the queue manager."
+        "`onceq rights explain` says which right is missing. For a file or socket: use the "
+        "account of the queue manager."
     )
 
 
@@ -326,8 +320,8 @@ class NoDirectory(Refused):
 
     code, hresult = "no-directory", 0xC00E0013
     cure = (
-        "Mend what the text names (`directory show FILE` checks the file); it is read again by "
-        "itself. Direct and private names still work."
+        "Mend what the text names (`directory show FILE` checks the file). Direct and private "
+        "names still work."
     )
 
 
@@ -335,28 +329,28 @@ class DirectoryError(Refused):
     """The directory could not be changed, or has a wrong entry."""
 
     code, hresult = "directory-error", 0xC00E0043
-    cure = "The text says which entry is wrong, or why the file could not be written."
+    cure = "Mend what the text names."
 
 
 class NoCoordinator(Refused):
     """External transactions cannot be had here; the manager's own go on."""
 
     code, hresult = "no-coordinator", 0xC00E004C
-    cure = "Set `external_transactions = true`; transactions of the manager alone need nothing."
+    cure = "Set `external_transactions = true`."
 
 
 class EnlistRefused(Refused):
     """A partner cannot take part in this transaction."""
 
     code, hresult = "enlist-refused", 0xC00E0058
-    cure = "The text says why; nothing was done in either place: repeat it after the cure."
+    cure = "Nothing was done; the text says why."
 
 
 class PartnerRefused(EnlistRefused):
     """A partner votes against a transaction, or cannot begin; its share is rolled back."""
 
     code = "partner-refused"
-    cure = "The text has what the partner says; mend that, and begin the transaction again."
+    cure = "Mend what the partner says, and begin again."
 
 
 class PartnerEnded(PartnerRefused):
@@ -366,7 +360,7 @@ class PartnerEnded(PartnerRefused):
     """
 
     code = "partner-ended"
-    cure = "Do not commit or roll back on what is enlisted; look what was committed there."
+    cure = "Do not commit or roll back on what is enlisted."
 
 
 class TwoPhaseForbidden(EnlistRefused):
@@ -401,7 +395,7 @@ class SendFailed(RolledBack, Retryable):
     """A send of this transaction was refused, so nothing of it happened."""
 
     code = "send-failed"
-    cure = "The text says which send and why. Mend that, then do the whole transaction again."
+    cure = "Mend what the text says, then do the whole transaction again."
 
 
 class RolledBackByPartner(RolledBack, Retryable):
@@ -416,8 +410,7 @@ class RolledBackByTime(RolledBack, Retryable):
 
     code, xa = "rolled-back-by-time", 106
     cure = (
-        "Do the whole transaction again, in less time, or raise transaction_idle_s (before it is "
-        "prepared) or undecided_s (after that)."
+        "Do the whole transaction again, in less time, or raise transaction_idle_s or undecided_s."
     )
 
 
@@ -425,17 +418,14 @@ class GroupIncomplete(RolledBack, Retryable):
     """A group of branches cannot be committed: not all of them are prepared. None was."""
 
     code = "group-incomplete"
-    cure = "Do the whole batch again; the text says which branch is missing, and why."
+    cure = "Do the whole batch again; none was committed."
 
 
 class GroupOfAnotherQuery(Refused):
     """An application's versions begin again, and would be taken for committed ones."""
 
     code = "group-of-another-query"
-    cure = (
-        "Use the query's own checkpoint; to begin from the start, choose another `txnAppId`, or "
-        "`onceq tx forget-group`."
-    )
+    cure = "Use the query's own checkpoint, another `txnAppId`, or `onceq tx forget-group`."
 
 
 class GroupDiffers(Refused):
@@ -473,7 +463,7 @@ class StoreLocked(Refused):
     """Another process holds this folder: it runs the queue manager, or keeps the proof."""
 
     code = "store-locked"
-    cure = "Stop the other process or wait for its end; to a queue manager, connect."
+    cure = "Stop the other process, or connect to its queue manager."
 
 
 class ManagerSlow(Refused):
@@ -487,7 +477,7 @@ class BackupOver(Refused):
     """The queue manager does not hold the files of a backup any more."""
 
     code = "backup-over"
-    cure = "Begin the backup again, into an empty directory; the text says why it ended."
+    cure = "Begin the backup again, into an empty directory."
 
 
 class PortInUse(Refused):
@@ -526,7 +516,7 @@ class ManagerAway(ServiceNotAvailable, Retryable):
     """The queue manager is away: it does not run, or stops. Nothing happened."""
 
     code = "service-not-available"
-    cure = "Start the queue manager (`qm run`), or correct where to connect; then try again."
+    cure = "Start the queue manager (`qm run`), or correct where to connect."
 
 
 class WrongAddress(ServiceNotAvailable):
@@ -548,8 +538,8 @@ class AnswerOverdue(LinkLost):
 
     code = "answer-overdue"
     cure = (
-        "See whether the queue manager or its computer stands still, and whether it happened: "
-        "`outcome` for a commit."
+        "See whether the queue manager stands still, and whether it happened: `outcome` for a "
+        "commit."
     )
 
 
@@ -582,10 +572,7 @@ class ReplyTimeout(ReceiveTimeout):
     """
 
     code = "reply-timeout"
-    cure = (
-        "The text says how far the request has come. If it was received it may have been done: let "
-        "the server reply to a repetition as to the first."
-    )
+    cure = "The text says how far the request has come. If it was received it may have been done."
 
     def __init__(self, text: str = "", request: str = "") -> None:
         super().__init__(text)
@@ -596,7 +583,7 @@ class RequestFailed(Refused):
     """The request ended without being received, so no reply will come."""
 
     code = "request-failed"
-    cure = "The text says why; mend that, and ask again: the server has done nothing."
+    cure = "Mend what the text says, and ask again: the server has done nothing."
 
 
 # ---- the other side ----------------------------------------------------------------------
@@ -628,8 +615,8 @@ class IdentityClash(PeerError):
 
     code = "identity-clash"
     cure = (
-        "Put one more name of this computer into `addresses`; give a copy a new identity, and each "
-        "its own certificate (`onceq tls show`)."
+        "Put the name into `addresses`; give a copy a new identity, and each its own certificate "
+        "(`onceq tls show`)."
     )
 
 
@@ -646,7 +633,7 @@ class TrailBroken(OnceqError):
     """Acts of administration were removed from the trail, changed, or put in."""
 
     code = "trail-broken"
-    cure = "Keep the data directory and the files of the trail, and find out who could change them."
+    cure = "Keep the data directory and its trail, and find out who could change them."
 
 
 class DamagedRecord(StorageFailure):

@@ -176,10 +176,7 @@ class MessagesMissing(Refused):
 
     __module__ = "onceq.errors"
     code = "messages-missing"
-    cure = (
-        "Find out who else receives from the queue; a reader that must see every message needs it "
-        "alone."
-    )
+    cure = "Find out who else receives from the queue."
 
 
 class ReadBefore(Refused):
@@ -196,8 +193,7 @@ class FinishedBefore(Refused):
     __module__ = "onceq.errors"
     code = "finished-before"
     cure = (
-        "Put the newest files of the checkpoint back; or take a new checkpoint AND a new folder, "
-        "and `spark forget`."
+        "Put its newest files back; or take a new checkpoint AND a new folder, and `spark forget`."
     )
 
 
@@ -232,8 +228,8 @@ class CallInCall(UsageError):
 
     code = "call-in-call"
     cure = (
-        "In a signal handler, `__del__` or a callback of a weak reference only note what is to be "
-        "done (`onceq.stopping()` does), or `close` the queue manager."
+        "In a signal handler or `__del__` only note what is to be done (`onceq.stopping()` does),"
+        " or `close` the queue manager."
     )
 
 
@@ -276,7 +272,7 @@ class TransactionOver(UsageError):
 
     __module__ = "onceq.errors"
     code, hresult = "transaction-over", 0xC00E0051
-    cure = "Begin a new one; after a lost connection ask for the `outcome` of the old one first."
+    cure = "Begin a new one; after a lost connection ask for the `outcome` first."
 
 
 class NotCarriedOut(UsageError):
@@ -285,8 +281,8 @@ class NotCarriedOut(UsageError):
     __module__ = "onceq.errors"
     code = "not-carried-out"
     cure = (
-        "Await what the text names. Handlers of `onceq.aio` are `async def`; those for threads are "
-        "plain functions that finish their work."
+        "Await what the text names. Handlers of `onceq.aio` are `async def`, those for threads "
+        "plain functions."
     )
 
 

@@ -65,38 +65,35 @@ class Settings:
     computer_quota_bytes: int = 8 << 30
     """Packets of all queues together (X-14)."""
     checkpoint_log_bytes: int = 256 << 20
-    """A checkpoint is made at the latest when this much log was written since the last one."""
+    """A checkpoint is made at the latest after this much log."""
     log_segment_bytes: int = 16 << 20
-    """Size of a segment of the log, 256 KiB to 256 MiB. One is in use and two are kept ready, so a
-    new queue manager takes three times this; small ones are for tests and small devices. Taken at
-    the start, for segments from then on."""
+    """Size of a segment of the log, 256 KiB to 256 MiB. One is in use and two are kept ready; small
+    ones are for tests and small devices. Taken at the start, for segments from then on."""
     disk_reserve_bytes: int = 64 << 20
-    """Sends are refused while less than this is free, so that receiving and acknowledging go on; on
-    a small disk, a quarter of what it has for the store, but never less than a segment of the log
-    and a half."""
+    """Sends are refused while less than this is free; on a small disk, a quarter of what it has for
+    the store, but never less than a segment of the log and a half."""
     scrub_bytes_s: int = 8 << 20
     """Stored bytes that a scrub looks at in a second, if nobody says how many: 16 GiB take half an
-    hour, and a disk has most of its time for others."""
+    hour."""
     transaction_idle_s: int = 3_600
-    """A transaction in which nothing happens for so long is rolled back (0: never), so that one
-    that was forgotten keeps no messages locked; not while it waits for one, nor when prepared."""
+    """A transaction in which nothing happens for so long is rolled back (0: never); not while it
+    waits for a message, nor when prepared."""
     undecided_s: int = 3_600
     """A prepared branch that this manager itself has to decide, and that nobody has decided within
-    so long, is rolled back (0: never; counted again after a restart): its coordinator is gone. The
-    tasks of a batch of Spark that prepare first wait for the last within this time."""
+    so long, is rolled back (0: never; counted again after a restart). The tasks of a batch of Spark
+    that prepare first wait for the last within this time."""
     history: bool = False
-    """Keep a history of all messages as Parquet files in the data directory, for audits; needs
-    ``onceq[history]``. Taken at the start."""
+    """Keep a history of all messages as Parquet files, for audits; needs ``onceq[history]``. Taken
+    at the start."""
     history_bytes_max: int = 4 << 30
     """Size of these files together; above, the oldest ones go."""
     history_roll_s: int = 60
     """What has happened is in a file after this time, also when little happens."""
     trail_file: bool = True
-    """Write each act of administration also into files in the folder ``trail`` of the data
-    directory, which nothing ever changes again. Taken at the start."""
-    trail_file_bytes_max: int = 256 << 20
-    """Size of these files together; above, the oldest one goes, and the log says so. Taken at the
+    """Write each act of administration also into files in the folder ``trail``. Taken at the
     start."""
+    trail_file_bytes_max: int = 256 << 20
+    """Size of these files together; above, the oldest one goes. Taken at the start."""
     trail_syslog: str = SYSLOG_AUTO
     """Tell each act of administration also to syslog: the path of its socket; auto: /dev/log, where
     there is one; empty: no. Taken at the start."""
@@ -129,11 +126,11 @@ class Settings:
     pin_peers: bool = False
     """Whether another queue manager that answers under a known name is turned away until an
     operator says ``onceq peer forget``; otherwise the log tells of it. With an identity it always
-    is, whatever stands here."""
+    is."""
     own_names_only: bool = False
     """Whether messages for a computer name that is not one of this computer's (``name`` and
     ``addresses``) are refused, as for a queue that is not there; otherwise they are taken, as MSMQ
-    takes them, and the log tells of it. Addresses (``DIRECT=TCP``) are no names."""
+    does, and the log tells of it. Addresses (``DIRECT=TCP``) are no names."""
     permit_insecure_nacks: bool = True
     """Whether a stranger is told that a queue does not exist, or that he may not send (ACK-7)."""
     remote_transactional_receive: bool = True

@@ -62,8 +62,7 @@ CREDENTIALS: Final = (
         "tokenFile", "name of a file", "as the environment says",
         "File with the token that says who the query is (`onceq token create`), or with a line "
         "for each of several queue managers (`ADDRESS TOKEN`); no other account may read it. It "
-        "is read for each connection on driver and executors, so it must be on each host. Goes "
-        "before `ONCEQ_TOKEN_FILE` and `ONCEQ_TOKEN`.",
+        "must be on each host. Goes before `ONCEQ_TOKEN_FILE` and `ONCEQ_TOKEN`.",
     ),
     Option(
         "tlsAuthorities", "name of a file", "as the environment says",

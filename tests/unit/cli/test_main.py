@@ -164,7 +164,7 @@ def test_names_are_compared_without_place_and_prefix() -> None:
 
 def test_every_exit_code_is_documented() -> None:
     page = (ROOT / "docs" / "reference" / "exit-codes.md").read_text()
-    documented = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.M)}
+    documented = {int(code) for code in re.findall(r"^\* (\d+): ", page, re.M)}
     known = {kind.exit_code for kind in errors.every().values()}
     assert documented == known | {0, VIOLATED, 130}
 

@@ -20,7 +20,7 @@ UNIT = ROOT / "packaging" / "onceq@.service"
 
 def test_every_key_of_the_configuration_is_listed_with_its_default() -> None:
     keys = CONFIGURATION.read_text().split("## Keys")[1].split("\n## ")[0]
-    rows = dict(re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", keys, re.M))
+    rows = dict(re.findall(r"^\* `(\w+)` \(`([^`]*)`\): ", keys, re.M))
     wanted = {}
     for item in fields(Configuration):
         value = getattr(Configuration(), item.name)

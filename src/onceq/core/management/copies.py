@@ -175,60 +175,55 @@ _STAYS: Final = "as it was at the backup"
 TABLE: Final = (
     ByItself(
         "jobs",
-        "It goes on with jobs.",
-        "They go on where they were at the backup. What a job has done since is undone here, and "
-        "done again: what it has sent elsewhere arrives a second time, as a new message.",
+        "Jobs",
+        "Go on from the backup: what a job has sent elsewhere since arrives a second time, as a "
+        "new message.",
         f"They end as cancelled, with the reason \"{OF_ANOTHER}\". Their numbers say how far they "
         "had come.",
         ("jobs",), (), _cancel_jobs,
     ),
     ByItself(
         "promises",
-        "It holds what prepared branches have promised (of XA, of groups, of last agents), and "
-        "undoes those that it has to decide itself, when their time is over.",
-        "Held as at the backup, until its coordinator decides again. What was decided since is "
-        "not known here.",
-        "Undone: what they had received is in its place again, and nothing of them is sent. The "
-        "original keeps the promise.",
+        "Promises of prepared branches (of XA, of groups, of last agents)",
+        "Held as at the backup, until its coordinator decides again.",
+        "Undone; the original keeps them.",
         ("branches",), (Timer.UNDECIDED,), _undo_promises,
     ),
     ByItself(
         "decisions",
-        "It tells partners (databases, other queue managers) what it has decided for them.",
-        "Told again, as long as the backup has them open; who has carried one out says so.",
+        "Decisions for partners (databases, other queue managers)",
+        "Told again, as far as the backup has them open.",
         "Forgotten. Partners ask the original.",
         ("branches",), (), _drop_decisions,
     ),
     ByItself(
         "rows",
-        "It looks in databases for the rows by which they have decided.",
-        "It looks for those that the backup knows of.",
-        "Taken as the databases are: it looks for none of the original's.",
+        "Rows by which databases have decided",
+        "Those that the backup knows are looked for.",
+        "None is looked for.",
         ("branches",), (), _forget_rows,
     ),
     ByItself(
         "groups",
-        "It carries out groups that were decided (batches of Spark), and knows the last version "
-        "of each application.",
+        "Decided groups (batches of Spark), and the last version of each application",
         "Decided ones are carried out; versions are " + _STAYS + ", so a batch since then is "
         "written again if it is repeated.",
-        "Decided ones are carried out before the store becomes a copy: what they send elsewhere is "
-        "set aside. Versions stay.",
+        "Groups are carried out; what they send elsewhere is set aside. Versions stay.",
         ("groups",),
     ),
     ByItself(
         "tokens",
-        "It takes connections that come with a token, until that expires.",
+        "Tokens",
         "Tokens are " + _STAYS + ": one that was revoked since is good again, so revoke it again.",
-        "None is good any more, and what was granted to them by name is taken away.",
+        "Void, with what was granted to them by name.",
         ("tokens",), (Timer.TOKENS,), _drop_tokens,
     ),
     ByItself(
         "messages",
-        "It sends what waits for other queue managers, again and again.",
-        "Sent, under the numbers that they had: what has arrived since is a repetition there.",
-        "Set aside as dead letters with class `0x800C`, whether dead letters were asked for or "
-        "not: also acknowledgment messages that were written already. The original sends them.",
+        "Messages that wait for other queue managers",
+        "Sent under their numbers: what has arrived since is a repetition there.",
+        "Set aside as dead letters with class `0x800C`, acknowledgment messages included. The "
+        "original sends them.",
         (
             "outgoing", "outgoing_numbers", "aliases", "bound", "streams", "drained", "refused",
             "bindings", "answering", "all_queues", "space",
@@ -237,55 +232,53 @@ TABLE: Final = (
     ),
     ByItself(
         "acknowledgments",
-        "It tells senders how the messages of its queues ended: by acknowledgment messages, and by "
-        "final acknowledgments between queue managers.",
-        "Told, also a second time where the life that is undone has told it.",
-        "Nobody but the original tells: of no message that stood in the store when it was copied "
-        "is anything told, also if it was sent on this computer. Dead letters and journal copies "
-        "for senders on this computer are kept.",
+        "Acknowledgments of how messages of its queues ended",
+        "Sent, also a second time where the life that is undone has done so.",
+        "None about messages that were in the copied store. Dead letters and journal copies for "
+        "senders on this computer are kept.",
         ("all_queues", "receipts", "homes_kept"), (), _drop_owed,
     ),
     ByItself(
         "doubts",
-        "It asks receivers about messages in doubt, and of which it will be told how they end.",
+        "Questions about messages in doubt",
         "Asked.",
         "Not asked. Dead letters in doubt stay what they are.",
         ("doubts",), (Timer.INQUIRE, Timer.ENDS), _drop_doubts,
     ),
     ByItself(
         "answers",
-        "It acknowledges what others send, drops repetitions, and answers what they ask about it.",
-        "What the backup has is a repetition. A message that it does not know may have been "
-        "accepted by the life that is undone: it never says that such a message did not come.",
-        "The same: the messages of its queues do not come in a second time.",
+        "Repetitions of what others send, and answers about it",
+        "What the backup has is a repetition. It never says that a message which it does not know"
+        " did not come.",
+        "The same.",
         ("progress", "memories", "first_heard", "seen", "clocks_ahead", "proofs", "undone",
          "restored"),
         (Timer.ORDER_ACK,),
     ),
     ByItself(
         "expiry",
-        "It ends messages whose time is over.",
-        "By the clock: what has expired meanwhile ends at the first start.",
+        "Messages whose time is over",
+        "End at the first start.",
         "The same, and nobody elsewhere is told.",
         ("expiry", "next_expiry"),
     ),
     ByItself(
         "delays",
-        "It lets delayed messages be received when their time has come.",
-        "By the clock.",
-        "The same for those in its queues; those that wait for other queue managers are set aside.",
+        "Delayed messages",
+        "Go on.",
+        "The same; those for other queue managers are set aside.",
         ("due", "next_due", "subqueues", "queue_numbers"),
     ),
     ByItself(
         "retries",
-        "It sets aside and gives back what was rolled back too often (poison policies).",
-        "It goes on.",
-        "The same: it is about its own queues.",
+        "Poison policies",
+        "Go on.",
+        "The same.",
         ("queues", "all_queues"), (Timer.RETRY,),
     ),
     ByItself(
         "readers",
-        "It keeps how far readers have come (streams of Spark), and removes nothing by itself.",
+        "How far readers have come (streams of Spark)",
         _STAYS.capitalize() + ". What comes in from now on stands behind every place that was "
         "given.",
         "The same.",
@@ -293,7 +286,7 @@ TABLE: Final = (
     ),
     ByItself(
         "rights",
-        "It judges by rights that were given, and by how many queues each owner has made.",
+        "Rights, and how many queues each owner has made",
         "Rights are " + _STAYS + ": what was revoked since holds again. Those in the directory are "
         "read there. Who has made a queue stays, too.",
         "The same, without rights of tokens.",
@@ -301,29 +294,29 @@ TABLE: Final = (
     ),
     ByItself(
         "directory",
-        "It registers itself and its public queues in the directory.",
-        "Under the identity and identifiers that it had.",
+        "Entries in the directory",
+        "As before.",
         "Under its own identity; its public queues have identifiers of their own. Give it a name "
-        "of its own (`--name`), or the two register in turn under one name, and say so.",
+        "of its own (`--name`), or the two register in turn under one name.",
         ("identity", "public"),
     ),
     ByItself(
         "outcomes",
-        "It says what became of commits.",
-        "Of those that the backup has; others are not known.",
+        "Outcomes of commits",
+        "Those that the backup has.",
         "The same.",
         ("outcomes",),
     ),
     ByItself(
         "switches",
-        "It stays paused or disconnected, as an operator has left it.",
+        "Pauses and disconnections by operators",
         _STAYS.capitalize() + ".",
         "The same.",
         ("offline_s",),
     ),
     ByItself(
         "numbers",
-        "It gives numbers to messages, streams and places.",
+        "Numbers of messages, streams and places",
         "Each start gives numbers that no other start has given.",
         "The same.",
         ("next_number", "next_message", "next_ordinal", "next_transaction", "number_ceiling",
@@ -331,15 +324,15 @@ TABLE: Final = (
     ),
     ByItself(
         "log",
-        "It remembers who did what, what others tell of that, and which messages are damaged.",
+        "The audit trail, and which messages are damaged",
         _STAYS.capitalize() + ".",
         "The same.",
         ("trail", "heads", "damages"),
     ),
     ByItself(
         "open",
-        "It keeps transactions, receives that wait, and handles.",
-        "None: they end with each stop, and what was received is in its place again.",
+        "Transactions, receives that wait, handles",
+        "None: they end with each stop.",
         "None.",
         (), (Timer.RECEIVE, Timer.IDLE),
     ),

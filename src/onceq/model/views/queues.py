@@ -351,8 +351,8 @@ class ConsumerView(View, frozen=True):
         denies: What it keeps others from by that: ``receive``, or "".
         says: What it has said of itself when it opened the queue.
         holds: Messages that its open transactions have received.
-        since: When its oldest transaction that holds messages began, or its branch was prepared; if
-            it holds none, when it opened the queue.
+        since: When its oldest transaction that holds messages began, or its branch was prepared;
+            else when it opened the queue.
         branch: The branch that holds them, where the oldest of these transactions is one; else "".
     """
 
@@ -382,9 +382,9 @@ class StreamView(View, frozen=True):
         number: Number of the last message that was accepted in it.
         last_access: When that message was accepted.
         rejects: Messages that were turned away since the last one was accepted: they had come
-            already, or too early. What a queue refuses is none of these.
+            already, or too early.
         duplicates: Messages that were dropped because they had come before.
-        gaps: Messages that came before an earlier one, and could not be kept until that came.
+        gaps: Messages that came too early, and could not be kept.
         stale: Messages of older streams that were turned away.
         connected: Whether its sender is connected.
         begun: When its sender says that it began the stream.

@@ -52,10 +52,10 @@ SINK_OPTIONS: Final = (
     Option(
         "queue", "destination", "(column `queue`)",
         "Where all rows go, before the column `queue`: a path name, a format name, also of "
-        "several elements (`DIRECT=...,DIRECT=...`), or a distribution list. `host:port/name` and "
-        "`onceq://host:port/name` are as for the source. With several queue managers a name "
-        "without an address is a queue at each of them, and partitions take turns. "
-        "`save(\"...\")` and `start(\"...\")` mean the same.",
+        "several elements (`DIRECT=...,DIRECT=...`), or a distribution list. `host:port/name` and"
+        " `onceq://host:port/name` are as for the source. With several queue managers a name "
+        "without an address is a queue at each of them. "
+        '`save("...")` and `start("...")` mean the same.',
     ),
     Option(
         "txnAppId", "text", "the query's id",
@@ -164,8 +164,8 @@ CARRIED: Final = (
     Column("timeToBeReceived", WHOLE, "", "Seconds from then; null: no limit."),
     Column(
         "acknowledge", WHOLE, "",
-        "Acknowledgments that it asks for, of who settles it: of rows that carry, nothing is "
-        "acknowledged by queue managers on the way.",
+        "Acknowledgments that it asks for, of who settles it; queue managers on the way "
+        "acknowledge nothing.",
     ),
     Column("adminQueue", ("string",), "", "Where these go."),
     Column("journal", WHOLE, "", "Copies that it asks for."),

@@ -46,7 +46,7 @@ OPTIONS: Final = (
         "queueManager", "addresses", "(required)",
         "Where the queue manager accepts applications: `host:port`, `onceq://host:port`, "
         "`tls://host:port`, `unix:///path/onceq.sock`, or its data directory; several with "
-        "commas. Driver and executors connect to it.",
+        "commas.",
     ),
     Option(
         "executorQueueManager", "addresses", "as `queueManager`",
@@ -56,8 +56,8 @@ OPTIONS: Final = (
     Option(
         "queue", "queue names", "(required)",
         "The queue, or several with commas; each is read from every queue manager. "
-        "`host:port/name`, with an address as in `queueManager`, is a queue of that one alone; "
-        "`onceq://host:port/name` needs no `queueManager`. `load(\"...\")` means the same.",
+        "`host:port/name`, is a queue of that one alone; `onceq://host:port/name` needs no "
+        "`queueManager`. `load(\"...\")` means the same.",
     ),
     Option(
         "subscribe", "queue names", "as `queue`",
@@ -66,9 +66,8 @@ OPTIONS: Final = (
     Option(
         "subscribePattern", "regular expression", "(none)",
         "In place of `queue`: all transactional queues whose whole name it matches, such as "
-        "`orders-.*`, on each queue manager, in any case, with or without `private$\\`. New "
-        "queues are found within 15 seconds and read from their first message; a deleted one "
-        "leaves.",
+        "`orders-.*`, on each queue manager, in any case, with or without `private$\\`. New queues"
+        " are found within 15 seconds.",
     ),
     Option(
         "columns", "names, or `all`", "the usual ones",
@@ -85,8 +84,7 @@ OPTIONS: Final = (
     Option(
         "startingTimestamp", "milliseconds since 1970, or ISO 8601 with a zone", "(none)",
         "In place of `startingOffsets`: a *new* query begins with the first message that arrived "
-        "in that second or later, by the queue manager's clock, or behind the last. For queues in "
-        "which messages come in only at the end.",
+        "in that second or later, by the queue manager's clock, or behind the last.",
     ),
     Option(
         "endingOffsets", "`latest` or JSON", "latest",
@@ -94,13 +92,12 @@ OPTIONS: Final = (
     ),
     Option(
         "maxMessagesPerTrigger", "whole number, 1 or more", "2000000",
-        "Streams only: most messages of a micro-batch, over all queues. They are removed in one "
-        "transaction, which holds no more than the default.",
+        "Streams only: most messages of a micro-batch, over all queues. The default is the most.",
     ),
     Option(
         "maxBytesPerTrigger", "bytes, 1 or more", "no limit",
         "Streams only: most bytes of packets of a micro-batch, over all queues; of each queue at "
-        "least one message is taken.",
+        "least one message.",
     ),
     Option(
         "minOffsetsPerTrigger", "whole number, 1 or more", "1",
@@ -118,16 +115,15 @@ OPTIONS: Final = (
     ),
     Option(
         "failOnDataLoss", "`true` or `false`", "true",
-        "Streams only: whether the query ends when a message of a batch is gone before it is read "
-        "or removed (received by another, purged, moved). With `false` the others are read, and "
-        "the log tells. An expired message is only logged.",
+        "Streams only: whether the query ends when a message of a batch is gone before it is read"
+        " or removed (received by another, purged, moved). With `false` the others are read. An "
+        "expired message is only logged.",
     ),
     Option(
         "skipFinished", "`true` or `false`", "false",
         "Streams that receive only: a batch that this query has removed, and Spark asks for "
-        "again, is empty and does not end the query. Only for a sink that knows by its number "
-        "that it has the batch, as `onceq spark land` does; one that overwrites would lose its "
-        "rows.",
+        "again, is empty and does not end the query. Only for a sink that knows batches by "
+        "number, as `onceq spark land` does; one that overwrites would lose rows.",
     ),
     Option(
         "readMode", "`receive` or `peek`", "receive (batch: peek)",
@@ -143,14 +139,13 @@ OPTIONS: Final = (
     Option(
         "subscription", "text", "(empty)",
         "A name for this reader, of up to 1,000 characters, shown to those whom it keeps from "
-        "receiving. Its checkpoint serves no reader of another name. A *new* query is refused "
-        "where one of the same name has read before (`read-before`).",
+        "receiving. A *new* query is refused where one of the same name has read before "
+        "(`read-before`).",
     ),
     Option(
         "retryTimeout", "a time such as `60s`, `5m`, `500ms`", "60s",
         "How long a request is repeated when a queue manager does not answer or its connection "
-        "breaks: first after 0.1 s, later at least every five seconds. Then the query ends. `0s`: "
-        "at once.",
+        "breaks. Then the query ends. `0s`: at once.",
     ),
     Option(
         "numRetries", "whole number, 0 or more", "(none)",

@@ -71,7 +71,7 @@ def header(extension: bytes) -> tuple[tuple[Any, ...], list[str], bytes]:
 
 
 def test_the_page_has_every_field() -> None:
-    rows = re.findall(r"^\| (\d+) \| (\d+) \|", PAGE.read_text(), re.M)
+    rows = re.findall(r"^\* (\d+), (\d+): ", PAGE.read_text(), re.M)
     known: Any = layout.HEADER.fields
     fields = [known[name] for name in layout.HEADER.names or ()]
     assert rows == [(str(field[1]), str(field[0].itemsize)) for field in fields]
