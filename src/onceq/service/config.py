@@ -351,18 +351,11 @@ def _version(value: object) -> str:
     return _text(value)
 
 
-def _level(value: object) -> str:
-    level = _text(value).lower()
-    if level not in LEVELS:
-        raise ValueError(f"must be one of {', '.join(LEVELS)}, not {value!r}")
-    return level
-
-
-def _format(value: object) -> str:
-    form = _text(value).lower()
-    if form not in FORMATS:
-        raise ValueError(f"must be one of {', '.join(FORMATS)}, not {value!r}")
-    return form
+def _one_of(words: Iterable[str], value: object) -> str:
+    word = _text(value).lower()
+    if word not in words:
+        raise ValueError(f"must be one of {', '.join(words)}, not {value!r}")
+    return word
 
 
 _PLAIN: dict[str, Callable[[object], str]] = {
@@ -382,8 +375,8 @@ _PLAIN: dict[str, Callable[[object], str]] = {
     "tls_key": _text,
     "tls_authorities": _text,
     "tls_minimum": _version,
-    "log_level": _level,
-    "log_format": _format,
+    "log_level": partial(_one_of, LEVELS),
+    "log_format": partial(_one_of, FORMATS),
 }
 
 

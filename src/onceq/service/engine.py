@@ -147,8 +147,8 @@ class Engine(Committer):
         self.holding = Holding(self, self.reclaim)
         self.reloading: Callable[[], object] = _no_configuration
         """Reads the configuration again; set by the host."""
-        self.run_jobs: Callable[[], None] = _no_jobs
-        """Starts work on jobs; set by the host."""
+        self.run_jobs: Callable[[], None] = lambda: None
+        """Starts work on jobs; set by the host, else jobs stay unchanged."""
         self._perform |= self._performers()
 
     def _performers(self) -> dict[type[object], Callable[[Any], None]]:
@@ -160,7 +160,8 @@ class Engine(Committer):
             Persisted: self.sessions.persisted,
             Declined: self.sessions.declined,
             CloseSession: self.sessions.close,
-            Notice: self._notice,
+            # Anybody can cause some of these, so they are rates.
+            Notice: lambda it: self.rates.note(it.what, it.values, level=logging.WARNING),
             Register: self.naming.register,
             Rewrite: self.naming.rewrite,
             RewriteRights: self.naming.rewrite_rights,
@@ -423,16 +424,6 @@ class Engine(Committer):
     def reclaim(self) -> None:
         """Give back segments that nothing needs any more."""
         self._upkeep.reclaim()
-
-    # ---- notices -----------------------------------------------------------------------------
-
-    def _notice(self, action: Notice) -> None:
-        """Log a notice; anybody can cause some of these, so they are rates."""
-        self.rates.note(action.what, action.values, level=logging.WARNING)
-
-
-def _no_jobs() -> None:
-    """Leave jobs unchanged: nothing here works on them."""
 
 
 def _no_configuration() -> object:

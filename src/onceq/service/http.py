@@ -177,7 +177,14 @@ class WatchWire(Wire):
         if path == LIVE:
             self._say(HTTPStatus.OK, _json({"status": "live"}))
         elif path == READY:
-            self._say_health(self._watch.health())
+            health = self._watch.health()
+            said = {
+                "status": "ready" if health.ready else "not ready",
+                "reasons": health.reasons,
+                "notes": health.notes,
+            }
+            status = HTTPStatus.OK if health.ready else HTTPStatus.SERVICE_UNAVAILABLE
+            self._say(status, _json(said))
         elif path in PAGES:
             self._prove(self._header(b"authorization"), queues=PAGES[path])
         else:
@@ -265,15 +272,6 @@ class WatchWire(Wire):
             self._say(HTTPStatus.OK, body, kind)
 
     # ---- what is answered ---------------------------------------------------------------------
-
-    def _say_health(self, health: Health) -> None:
-        status = HTTPStatus.OK if health.ready else HTTPStatus.SERVICE_UNAVAILABLE
-        said = {
-            "status": "ready" if health.ready else "not ready",
-            "reasons": health.reasons,
-            "notes": health.notes,
-        }
-        self._say(status, _json(said))
 
     def _fail(self, status: int, text: str, *more: tuple[str, str]) -> None:
         self._say(status, f"{text}\n".encode(), "text/plain; charset=utf-8", *more)

@@ -104,14 +104,14 @@ class Naming:
     def prepare(self, now: Now, items: Sequence[Input]) -> None:
         """Check the directory if it is time to, or if an input is about the directory."""
         self._now_us = now.mono_us
-        if self.look_us <= now.mono_us or any(map(_about, items)) or self._is_behind(items):
-            self.look(now)
-
-    def _is_behind(self, items: Sequence[Input]) -> bool:
-        """Return True if an input names a public queue or a list that the last check did not
-        find. A program that has just made it, here or elsewhere, uses it at once."""
         known = self._seen.snapshot if self._seen is not None else None
-        return known is not None and any(map(known.lacks, _named(items)))
+        # A program that has just made a public queue or a list, here or elsewhere, uses it at once:
+        # the last check did not find it.
+        if (
+            self.look_us <= now.mono_us or any(map(_about, items))
+            or (known is not None and any(map(known.lacks, _named(items))))
+        ):  # fmt: skip
+            self.look(now)
 
     def look(self, now: Now) -> None:
         """Check whether the directory has changed, and inform the core."""
