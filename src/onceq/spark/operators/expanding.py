@@ -75,7 +75,14 @@ class Expander:
         found: dict[str, str] = {}
         for name in in_order(self._members(elements_of(text))):
             check_send(name, transactional=self.transactional)
-            placed = self._placed(name)
+            placed = name
+            if name.host == ".":
+                if not self.computer:
+                    raise QueueNotFound(
+                        f"{name}: no computer is meant by the dot here; name one with "
+                        "expand_destinations(computer=...)"
+                    )
+                placed = replace(name, host=self.computer)
             place = self.directory.place_of(placed) if self.directory is not None else ""
             found.setdefault(place or placed.key(), str(placed))
         return Expanded(tuple(found.values()), tuple(found))
@@ -91,16 +98,6 @@ class Expander:
                     )
                 return self.directory.expand(elements)
         return elements
-
-    def _placed(self, name: FormatName) -> FormatName:
-        if name.host != ".":
-            return name
-        if not self.computer:
-            raise QueueNotFound(
-                f"{name}: no computer is meant by the dot here; name one with "
-                "expand_destinations(computer=...)"
-            )
-        return replace(name, host=self.computer)
 
 
 def expand_destinations(

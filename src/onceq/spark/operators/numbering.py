@@ -86,16 +86,6 @@ def numbered_before(after: Any, what: str, key: Sequence[str], buckets: int) -> 
     need(after, what, NUMBERED_COLUMNS)
     if after.isStreaming:
         raise wrong(f"{what} is a stream, and is read once; give a table: spark.read...")
-    table = _lasts(after, key)
-    if table.num_rows > PAIRS_MAX:
-        raise wrong(
-            f"{what} has more than {PAIRS_MAX} pairs of sender and queue; number them in parts"
-        )
-    return by_bucket(memory_of(table, what, key), buckets)
-
-
-def _lasts(after: Any, key: Sequence[str]) -> Any:
-    """The last row of each pair as it is spelled."""
     from pyspark.sql import functions as sql
 
     place = sql.struct(
@@ -106,11 +96,17 @@ def _lasts(after: Any, key: Sequence[str]) -> Any:
         sql.col("sendOrder").cast("bigint").alias("send"),
     )
     there = after.dropna("any", subset=[*key, "commitOrder", "sendOrder", "seqNumber"])
-    found = there.groupBy(*key).agg(sql.max(place).alias("at"))
-    named = found.select(
+    # The last row of each pair as it is spelled.
+    lasts = there.groupBy(*key).agg(sql.max(place).alias("at"))
+    named = lasts.select(
         *key, sql.col("at.stream").cast("string").alias("stream"), "at.last", "at.commit", "at.send"
     )
-    return named.limit(PAIRS_MAX + 1).toArrow()
+    table = named.limit(PAIRS_MAX + 1).toArrow()
+    if table.num_rows > PAIRS_MAX:
+        raise wrong(
+            f"{what} has more than {PAIRS_MAX} pairs of sender and queue; number them in parts"
+        )
+    return by_bucket(memory_of(table, what, key), buckets)
 
 
 def memory_of(table: Any, what: str, key: Sequence[str]) -> Memory:
