@@ -97,6 +97,16 @@ def measured(engine: Engine, histories: Sequence[Coverage], *, stuck_s: float) -
             THEN concat(source, ' ', put_transaction) END) AS transactions
         FROM (SELECT DISTINCT source, stream, put_transaction FROM copy)
     """)  # fmt: skip
+    as_of, late = as_of_us(histories), late_us(histories, stuck_s)
+    # Streams with messages that have waited long for an order acknowledgment.
+    stuck = engine.rows(f"""
+        SELECT
+          f.route, c.stream, count(*) AS messages, min(c.number) AS first_number,
+          min(c.put_time) AS since
+        FROM copy c JOIN fate f ON f.copy = c.copy
+        WHERE f.state = 'in flight' AND c.stream IS NOT NULL AND c.put_time <= {late}
+        GROUP BY f.route, c.stream ORDER BY since, stream, route
+    """)
     return {
         "messages": sum(counts.values()),
         "states": {words: counts[name] for name, words in NAMES.items() if name in counts},
@@ -111,7 +121,17 @@ def measured(engine: Engine, histories: Sequence[Coverage], *, stuck_s: float) -
             WHERE c.transmitted > 1 OR c.repeated > 0
             GROUP BY f.route ORDER BY times DESC, route
         """),
-        "stuck": _stuck(engine, as_of_us(histories), late_us(histories, stuck_s)),
+        "stuck": [
+            {
+                "route": row["route"],
+                "stream": row["stream"],
+                "messages": row["messages"],
+                "first_number": row["first_number"],
+                "since_s": row["since"] // SECOND_US,
+                "waits_s": (as_of - row["since"]) / SECOND_US,
+            }
+            for row in stuck
+        ],
         "notes": _notes(engine, histories, counts.get("in doubt", 0)),
         **size,
     }
@@ -139,24 +159,6 @@ def _latencies(engine: Engine) -> list[dict[str, Any]]:
             for row in rows
         ]  # fmt: skip
     return made
-
-
-def _stuck(engine: Engine, as_of: int, late: int) -> list[dict[str, Any]]:
-    """Streams with messages that have waited long for an order acknowledgment."""
-    rows = engine.rows(f"""
-        SELECT
-          f.route, c.stream, count(*) AS messages, min(c.number) AS first_number,
-          min(c.put_time) AS since
-        FROM copy c JOIN fate f ON f.copy = c.copy
-        WHERE f.state = 'in flight' AND c.stream IS NOT NULL AND c.put_time <= {late}
-        GROUP BY f.route, c.stream ORDER BY since, stream, route
-    """)
-    return [
-        {"route": row["route"], "stream": row["stream"], "messages": row["messages"],
-         "first_number": row["first_number"], "since_s": row["since"] // SECOND_US,
-         "waits_s": (as_of - row["since"]) / SECOND_US}
-        for row in rows
-    ]  # fmt: skip
 
 
 def _notes(engine: Engine, histories: Sequence[Coverage], doubts: int) -> list[str]:

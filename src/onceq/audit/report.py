@@ -315,17 +315,29 @@ def page(found: Mapping[str, Any], traffic: Sequence[Mapping[str, Any]]) -> str:
         "route": _route, "moment": moment, "filter_of": _filter, "starts_of": _starts_of,
     }  # fmt: skip
     word, _, rest = str(found["verdict"]).partition(": ")
-    starts, starts_told = _starts(found["managers"])
+    states, managers = found["states"], found["managers"]
+    starts, starts_told = _starts(managers)
+    restarts = sum(start["again"] for m in managers for start in m["starts"])
+    # Older files do not tell starts: then there may have been more.
+    more = "+" if any(m["files_without_starts"] for m in managers) else ""
     return environment.get_template("report.html.j2").render(
         found={"landed": (), **found},
         invariants=INVARIANTS,
         unseen=UNSEEN,
         span=_span(found),
         verdict=(word.capitalize(), rest),
-        tiles=_tiles(found),
+        tiles=[
+            ("messages", f"{found['messages']:,}"),
+            ("received", f"{states.get(measure.NAMES['received'], 0):,}"),
+            ("waiting in their queues", f"{states.get(measure.NAMES['waiting'], 0):,}"),
+            ("on their way", f"{states.get(measure.NAMES['in flight'], 0):,}"),
+            ("in doubt", f"{states.get(measure.NAMES['in doubt'], 0):,}"),
+            ("restarts", f"{restarts:,}{more}"),
+            ("violations", f"{found['violations']:,}"),
+        ],
         starts=starts,
         starts_told=starts_told,
-        traffic=_traffic(traffic, found["managers"]),
+        traffic=_traffic(traffic, managers),
         latencies=_latencies(found["latencies"]),
         story_of={
             fault["fault"]: number
@@ -364,22 +376,6 @@ def _span(found: Mapping[str, Any]) -> str:
     minutes = f"{rest // 60} min " if rest >= 60 else ""
     took = f"{hours:,} h {rest // 60} min" if hours else f"{minutes}{rest % 60} s"
     return f"; {moment(first)} to {moment(last)}, {took}"
-
-
-def _tiles(found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    states, managers = found["states"], found["managers"]
-    # Older files do not tell starts: then there may have been more.
-    more = "+" if any(m["files_without_starts"] for m in managers) else ""
-    restarts = sum(start["again"] for m in managers for start in m["starts"])
-    return [
-        ("messages", f"{found['messages']:,}"),
-        ("received", f"{states.get(measure.NAMES['received'], 0):,}"),
-        ("waiting in their queues", f"{states.get(measure.NAMES['waiting'], 0):,}"),
-        ("on their way", f"{states.get(measure.NAMES['in flight'], 0):,}"),
-        ("in doubt", f"{states.get(measure.NAMES['in doubt'], 0):,}"),
-        ("restarts", f"{restarts:,}{more}"),
-        ("violations", f"{found['violations']:,}"),
-    ]
 
 
 def _filter(key: Mapping[str, Any]) -> str:

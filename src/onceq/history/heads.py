@@ -155,7 +155,7 @@ def heads_of(data: Buffer, starts: Array, sizes: Array, *, bodies: bool = False)
     found.sizes[:] = sizes
     if not count:
         return found
-    raw = np.frombuffer(data, "u1")
+    raw, view = np.frombuffer(data, "u1"), memoryview(data)
     fixed = _rows(raw, starts, 0, at.OFF_NAMES)
     found.source[:] = fixed[:, at.OFF_SOURCE : at.OFF_SOURCE + 16]
     found.sent[:] = _column(fixed, at.OFF_SENT_TIME, "<u4")
@@ -182,24 +182,18 @@ def heads_of(data: Buffer, starts: Array, sizes: Array, *, bodies: bool = False)
             found.stream[alike] = order["stream"]
             found.number[alike] = np.where(order["stream"] == 0, 0, order["number"])
         if bodies:
-            found.crc[alike] = _crcs(data, raw, there, properties, sizes[alike])
+            own = _rows(raw, there, properties, properties + at.PROPERTIES_HEADER)
+            label = 2 * own[:, at.PROP_LABEL_CHARS].astype("i8")
+            body = _column(own, at.OFF_BODY_SIZE, "<u4").astype("i8")
+            extension = _column(own, at.OFF_EXTENSION_SIZE, "<u4")
+            begins = there + properties + at.PROPERTIES_HEADER + label + extension
+            ends = np.where(begins + body <= there + sizes[alike], begins + body, -1)
+            found.crc[alike] = [
+                crc32(view[one:end]) if end >= 0 else UNSUMMED
+                for one, end in zip(begins.tolist(), ends.tolist(), strict=True)
+            ]
         left = np.setdiff1d(left, alike, assume_unique=True)
     return found
-
-
-def _crcs(data: Buffer, raw: Array, starts: Array, properties: int, sizes: Array) -> list[int]:
-    """Return the CRCs of the bodies of packets of one form."""
-    own = _rows(raw, starts, properties, properties + at.PROPERTIES_HEADER)
-    label = 2 * own[:, at.PROP_LABEL_CHARS].astype("i8")
-    size = _column(own, at.OFF_BODY_SIZE, "<u4").astype("i8")
-    extension = _column(own, at.OFF_EXTENSION_SIZE, "<u4")
-    first = starts + properties + at.PROPERTIES_HEADER + label + extension
-    last = np.where(first + size <= starts + sizes, first + size, -1)
-    view = memoryview(data)
-    return [
-        crc32(view[one:end]) if end >= 0 else UNSUMMED
-        for one, end in zip(first.tolist(), last.tolist(), strict=True)
-    ]
 
 
 def _rows(raw: Array, starts: Array, first: int, end: int) -> Array:

@@ -219,7 +219,10 @@ def _configuration(values: Mapping[str, Any]) -> Configuration:
             raise _Bad("", key, f"needs {other}, too")
     found["peers"] = _table(values, "peers", _text)
     for peer, where in found["peers"].items():
-        _checked("peers", peer, where, partial(_endpoint, peer))
+        try:
+            check_peers({peer: where})
+        except (ValueError, ConfigurationError) as error:
+            raise _Bad("peers", peer, str(error)) from None
     found["routes"] = _table(values, "routes", _elsewhere)
     for guid in found["routes"]:
         try:
@@ -268,11 +271,6 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(f"must be text in quotes, not {value!r}")
     return value
-
-
-def _endpoint(peer: str, value: object) -> str:
-    check_peers({peer: _text(value)})
-    return _text(value)
 
 
 def check_peers(peers: Mapping[str, str]) -> None:

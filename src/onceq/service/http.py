@@ -166,9 +166,18 @@ class WatchWire(Wire):
     def _asked(self) -> None:
         request = self._request
         assert request is not None, "its end has come"
-        wrong = self._stray_page()
-        if wrong is not None:
-            self._fail(*wrong)
+        # A page of another site may have sent it: the site has given its own name this address, or
+        # asks here across sites. Over TLS the certificate says whether the name is right. A browser
+        # always sends ``Host``.
+        host, origin = self._header(b"host").casefold(), self._header(b"origin")
+        tls = self._transport is not None and self._transport.get_extra_info("ssl_object")
+        if host and not tls and not self._watch.is_called(host):
+            text = "this queue manager is not called so; 'http_names' gives it other names"
+            self._fail(HTTPStatus.MISDIRECTED_REQUEST, text)
+            return
+        if origin and urlsplit(origin).netloc.casefold() != host:
+            text = "the request comes from a page of another site"
+            self._fail(HTTPStatus.FORBIDDEN, text)
             return
         if request.method not in METHODS:
             self._fail(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD", ("Allow", "GET, HEAD"))
@@ -190,20 +199,6 @@ class WatchWire(Wire):
         else:
             paths = ", ".join((*PAGES, LIVE, READY))
             self._fail(HTTPStatus.NOT_FOUND, f"there is no such page; there are {paths}")
-
-    def _stray_page(self) -> tuple[int, str] | None:
-        """Return the status and reason to refuse a request that a page of another site may have
-        sent: the site has given its own name this address, or asks here across sites. Over TLS
-        the certificate says whether the name is right. A browser always sends ``Host``."""
-        host, origin = self._header(b"host").casefold(), self._header(b"origin")
-        tls = self._transport is not None and self._transport.get_extra_info("ssl_object")
-        if host and not tls and not self._watch.is_called(host):
-            return HTTPStatus.MISDIRECTED_REQUEST, (
-                "this queue manager is not called so; 'http_names' gives it other names"
-            )
-        if origin and urlsplit(origin).netloc.casefold() != host:
-            return HTTPStatus.FORBIDDEN, "the request comes from a page of another site"
-        return None
 
     def _header(self, name: bytes) -> str:
         assert self._request is not None

@@ -96,18 +96,15 @@ class Listener:
                 continue  # gone before it was accepted
             except OSError as error:
                 if error.errno not in _OVER:
-                    self._brake(error)
+                    # Waiting clients go on waiting.
+                    self._loop.remove_reader(self._socket.fileno())
+                    self._pause = self._loop.call_later(ACCEPT_PAUSE_S, self._go_on)
+                    self._short(error)
                 return
             made.setblocking(False)
             self._take(made, str(peer[0]).partition("%")[0] if isinstance(peer, tuple) else "")
             if self._socket.fileno() < 0:
                 return
-
-    def _brake(self, error: OSError) -> None:
-        """Pause accepting; waiting clients go on waiting."""
-        self._loop.remove_reader(self._socket.fileno())
-        self._pause = self._loop.call_later(ACCEPT_PAUSE_S, self._go_on)
-        self._short(error)
 
     def _go_on(self) -> None:
         self._pause = None

@@ -132,7 +132,14 @@ def expand_destinations(
     free(frame, WHAT, tuple(ADDED))
     require_flag(transactional, "transactional")
     if computer:
-        _check_computer(computer)
+        if not isinstance(computer, str):
+            raise wrong(f"computer is the name of a computer, not {described(computer)}")
+        try:
+            good = parse_path_name(f"{computer}\\private$\\q").host == computer
+        except OnceqError as error:
+            raise wrong(f"computer {computer!r}: {error.text}") from None
+        if not good or computer == ".":
+            raise wrong(f"computer is the name of a computer, not {computer!r}")
     work = Expander(_snapshot(directory), computer, transactional)
 
     def rows(batches: Iterable[Any]) -> Iterator[Any]:
@@ -153,17 +160,6 @@ def refused(frame: Any) -> Any:
     """The sends that it refused, each as it was, and why."""
     need(frame, "refused", REFUSED_BY)
     return frame.where(frame["refusal"].isNotNull()).drop("copy", "copies", "place")
-
-
-def _check_computer(computer: object) -> None:
-    if not isinstance(computer, str):
-        raise wrong(f"computer is the name of a computer, not {described(computer)}")
-    try:
-        good = parse_path_name(f"{computer}\\private$\\q").host == computer
-    except OnceqError as error:
-        raise wrong(f"computer {computer!r}: {error.text}") from None
-    if not good or computer == ".":
-        raise wrong(f"computer is the name of a computer, not {computer!r}")
 
 
 def _snapshot(directory: object) -> Snapshot | None:

@@ -203,28 +203,25 @@ def number(
     before = {} if after is None else numbered_before(after, WHAT, KEY, buckets)
     schema = with_columns(frame, ADDED)
     if acknowledgments is not None:
-        frame = _with_acknowledgments(frame, acknowledgments)
+        from pyspark.sql import functions as sql
+
+        need(acknowledgments, f"{WHAT}: acknowledgments", ACKNOWLEDGED)
+        if acknowledgments.isStreaming != frame.isStreaming:
+            raise wrong(
+                f"{WHAT}: messages and acknowledgments are both streams, or neither; "
+                f"read {'them' if frame.isStreaming else 'both'} with "
+                f"{'spark.readStream' if frame.isStreaming else 'spark.read'}"
+            )
+        told = acknowledgments.select(
+            *KEY, sql.col("streamId").cast("string").alias(ACK_STREAM),
+            sql.col("seqNumber").cast("bigint").alias(ACK_NUMBER),
+        )  # fmt: skip
+        told = told.where(f"{ACK_NUMBER} is not null")
+        frame = frame.unionByName(told, allowMissingColumns=True)
     work = Numbering(stamp, buckets, before)
     if frame.isStreaming:
         return bucketed(frame, WHAT, KEY, work, schema)
     return _numbered(frame, work, schema)
-
-
-def _with_acknowledgments(frame: Any, told: Any) -> Any:
-    from pyspark.sql import functions as sql
-
-    need(told, f"{WHAT}: acknowledgments", ACKNOWLEDGED)
-    if told.isStreaming != frame.isStreaming:
-        raise wrong(
-            f"{WHAT}: messages and acknowledgments are both streams, or neither; "
-            f"read {'them' if frame.isStreaming else 'both'} with "
-            f"{'spark.readStream' if frame.isStreaming else 'spark.read'}"
-        )
-    rows = told.select(
-        *KEY, sql.col("streamId").cast("string").alias(ACK_STREAM),
-        sql.col("seqNumber").cast("bigint").alias(ACK_NUMBER),
-    )  # fmt: skip
-    return frame.unionByName(rows.where(f"{ACK_NUMBER} is not null"), allowMissingColumns=True)
 
 
 def _numbered(frame: Any, work: Numbering, schema: Any) -> Any:

@@ -111,7 +111,12 @@ class Carrying:
             size += sizes
             bad |= (sizes == 0) & (field != "admin")
         head["size"] = size
-        acks, others = self._acknowledgments(columns, rows)
+        # Which rows are order acknowledgments, and which are not even a message.
+        none = np.ones(rows, np.bool_)
+        empty = _null(columns["body"]) if "body" in columns else none
+        ahead = _null(columns["prevNumber"]) if "prevNumber" in columns else none
+        acks: Flags = empty & ahead
+        others: Flags = (empty != ahead) | (acks & (not self._apart))
         head["kind"] = np.where(acks, layout.ORDER_ACK, layout.MESSAGE)
         troubles = np.select(
             [bad, others, faults], [NO_PLACE, NO_MESSAGE, OUT_OF_RANGE], default=0
@@ -143,15 +148,6 @@ class Carrying:
             head["previous"] = previous
             good &= fits | _null(columns["prevNumber"])
         return good
-
-    def _acknowledgments(self, columns: Mapping[str, pa.Array], rows: int) -> tuple[Flags, Flags]:
-        """Which rows are order acknowledgments, and which are not even a message."""
-        none = np.ones(rows, np.bool_)
-        empty = _null(columns["body"]) if "body" in columns else none
-        ahead = _null(columns["prevNumber"]) if "prevNumber" in columns else none
-        acks: Flags = empty & ahead
-        others: Flags = (empty != ahead) | (acks & (not self._apart))
-        return acks, others
 
     def _values(self, head: Any, columns: Mapping[str, pa.Array]) -> Flags:
         """Put everything else into the headers; which rows have a value that does not fit."""
