@@ -160,8 +160,7 @@ class Engine(Committer):
             Persisted: self.sessions.persisted,
             Declined: self.sessions.declined,
             CloseSession: self.sessions.close,
-            # Anybody can cause some of these, so they are rates.
-            Notice: lambda it: self.rates.note(it.what, it.values, level=logging.WARNING),
+            Notice: self._notice,
             Register: self.naming.register,
             Rewrite: self.naming.rewrite,
             RewriteRights: self.naming.rewrite_rights,
@@ -424,6 +423,12 @@ class Engine(Committer):
     def reclaim(self) -> None:
         """Give back segments that nothing needs any more."""
         self._upkeep.reclaim()
+
+    # ---- notices -----------------------------------------------------------------------------
+
+    def _notice(self, action: Notice) -> None:
+        """Log a notice; anybody can cause some of these, so they are rates."""
+        self.rates.note(action.what, action.values, level=logging.WARNING)
 
 
 def _no_configuration() -> object:
