@@ -349,7 +349,7 @@ def _version(value: object) -> str:
     return _text(value)
 
 
-def _one_of(words: Iterable[str], value: object) -> str:
+def _one_of(words: tuple[str, ...], value: object) -> str:
     word = _text(value).lower()
     if word not in words:
         raise ValueError(f"must be one of {', '.join(words)}, not {value!r}")
