@@ -317,23 +317,21 @@ def audit(
         landed.tell(said)
     if wish.asked:
         begin("comparing what waits")
-        _add_waiting(said, measure.compared(engine, histories, wish.asked))
+        waiting = measure.compared(engine, histories, wish.asked)
+        said["waiting"] = waiting.differ
+        said["notes"] += [
+            *map(measure.sentence, waiting.differ[:WAITING_TOLD_MAX]), *waiting.notes,
+        ]  # fmt: skip
+        said["violations"] += len(waiting.differ)
+        said["checked"].append(
+            {"invariant": measure.DIFFERS[0], "fault": measure.DIFFERS[1],
+             "violations": len(waiting.differ), "looked_at": waiting.looked_at,
+             "looks_at": "messages that wait in each queue, beside those that its manager counts"}
+        )  # fmt: skip
+        said["checked"].sort(key=lambda one: int(one["invariant"][1:]))
     said["verdict"] = verdict(said)
     _write(engine, said, rules, wish, begin)
     return said
-
-
-def _add_waiting(said: dict[str, Any], found: measure.Counted) -> None:
-    """What living managers have counted otherwise than their histories."""
-    said["waiting"] = found.differ
-    said["notes"] += [*map(measure.sentence, found.differ[:WAITING_TOLD_MAX]), *found.notes]
-    said["violations"] += len(found.differ)
-    said["checked"].append(
-        {"invariant": measure.DIFFERS[0], "fault": measure.DIFFERS[1],
-         "violations": len(found.differ), "looked_at": found.looked_at,
-         "looks_at": "messages that wait in each queue, beside those that its manager counts"}
-    )  # fmt: skip
-    said["checked"].sort(key=lambda one: int(one["invariant"][1:]))
 
 
 def _write(

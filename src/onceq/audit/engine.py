@@ -126,13 +126,20 @@ def give_names(engine: Engine, histories: Sequence[Coverage]) -> None:
     rows = []
     for key, text in parties.items():
         one = by_id.get(text)
+        # The log position up to which something is missing. After a restored backup positions
+        # cannot be compared, so it is beyond all of them.
+        untold_to = -1
+        if one and one.lives > 1:
+            untold_to = (1 << 63) - 1
+        elif one:
+            untold_to = max(one.unread_to, *(end for _, end in one.gaps), -1)
         rows.append({
             "party": key, "id": text, "name": one.manager if one else None,
             "told": one is not None, "whole": one is not None and one.whole,
             "unbroken": one is not None and one.unbroken,
             "readable": one is not None and not one.unread,
             "up_to": one.up_to_us if one else None,
-            "untold_to": _untold_to(one) if one else -1,
+            "untold_to": untold_to,
         })  # fmt: skip
     kind = pa.string() if any(isinstance(key, str) for key in parties) else pa.int32()
     engine.give("party", pa.Table.from_pylist(rows, pa.schema([
@@ -158,14 +165,6 @@ def give_names(engine: Engine, histories: Sequence[Coverage]) -> None:
             ("named_party", kind),
         ]),
     ))  # fmt: skip
-
-
-def _untold_to(one: Coverage) -> int:
-    """Log position up to which something is missing; -1 where nothing is. After a restored backup
-    positions cannot be compared, so it is beyond all of them."""
-    if one.lives > 1:
-        return (1 << 63) - 1
-    return max(one.unread_to, *(end for _, end in one.gaps), -1)
 
 
 def _named_party(name: str, hosts: Mapping[str, Sequence[Any]], keys: Mapping[str, Any]) -> Any:

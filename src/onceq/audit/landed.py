@@ -106,7 +106,11 @@ def read_rows(engine: Engine, table: Landed, histories: Sequence[Coverage]) -> T
                     f"{table.name} has more than {AUDIT_ROWS_MAX:,} rows, and no more fit into "
                     "memory: audit the histories without it"
                 )
-            ours = batch.filter(_says_message(batch))
+            ids = batch.column("messageId").cast(pa.binary())
+            says_message = pc.equal(pc.fill_null(pc.binary_length(ids), 0), ID_BYTES)
+            for name in IDENTIFIED[:3]:
+                says_message = pc.and_(says_message, pc.is_valid(batch.column(name)))
+            ours = batch.filter(says_message)
             if ours.num_rows:
                 parts.append(_row_columns(engine, ours, managers, hosts))
     kind = pa.string() if any(isinstance(key, str) for key in managers.values()) else pa.int32()
@@ -124,15 +128,6 @@ def read_rows(engine: Engine, table: Landed, histories: Sequence[Coverage]) -> T
             "to come, and --ask waits for it"
         )
     return TableRows(rows, sum(counts), counts[1], unknown)
-
-
-def _says_message(batch: pa.RecordBatch) -> pa.Array:
-    """Which rows say a message."""
-    size = pc.fill_null(pc.binary_length(batch.column("messageId").cast(pa.binary())), 0)
-    mask = pc.equal(size, ID_BYTES)
-    for name in IDENTIFIED[:3]:
-        mask = pc.and_(mask, pc.is_valid(batch.column(name)))
-    return mask
 
 
 def _row_columns(

@@ -97,12 +97,41 @@ def measured(engine: Engine, histories: Sequence[Coverage], *, stuck_s: float) -
             THEN concat(source, ' ', put_transaction) END) AS transactions
         FROM (SELECT DISTINCT source, stream, put_transaction FROM copy)
     """)  # fmt: skip
+    as_of, late = as_of_us(histories), late_us(histories, stuck_s)
+    # Streams with messages that have waited long for an order acknowledgment.
+    stuck = engine.rows(f"""
+        SELECT
+          f.route, c.stream, count(*) AS messages, min(c.number) AS first_number,
+          min(c.put_time) AS since
+        FROM copy c JOIN fate f ON f.copy = c.copy
+        WHERE f.state = 'in flight' AND c.stream IS NOT NULL AND c.put_time <= {late}
+        GROUP BY f.route, c.stream ORDER BY since, stream, route
+    """)
     return {
         "messages": sum(counts.values()),
         "states": {words: counts[name] for name, words in NAMES.items() if name in counts},
         "latencies": _latencies(engine),
-        "resends": _resends(engine),
-        "stuck": _stuck(engine, as_of_us(histories), late_us(histories, stuck_s)),
+        # Routes on which anything was transmitted more than once, as far as that was observed.
+        "resends": engine.rows("""
+            SELECT
+              f.route, count(*) AS messages,
+              CAST(sum(greatest(c.transmitted - 1, 0)) AS BIGINT) AS times,
+              CAST(sum(c.repeated) AS BIGINT) AS came_again
+            FROM copy c JOIN fate f ON f.copy = c.copy
+            WHERE c.transmitted > 1 OR c.repeated > 0
+            GROUP BY f.route ORDER BY times DESC, route
+        """),
+        "stuck": [
+            {
+                "route": row["route"],
+                "stream": row["stream"],
+                "messages": row["messages"],
+                "first_number": row["first_number"],
+                "since_s": row["since"] // SECOND_US,
+                "waits_s": (as_of - row["since"]) / SECOND_US,
+            }
+            for row in stuck
+        ],
         "notes": _notes(engine, histories, counts.get("in doubt", 0)),
         **size,
     }
@@ -130,37 +159,6 @@ def _latencies(engine: Engine) -> list[dict[str, Any]]:
             for row in rows
         ]  # fmt: skip
     return made
-
-
-def _resends(engine: Engine) -> list[dict[str, Any]]:
-    """Routes on which anything was transmitted more than once, as far as that was observed."""
-    return engine.rows("""
-        SELECT
-          f.route, count(*) AS messages,
-          CAST(sum(greatest(c.transmitted - 1, 0)) AS BIGINT) AS times,
-          CAST(sum(c.repeated) AS BIGINT) AS came_again
-        FROM copy c JOIN fate f ON f.copy = c.copy
-        WHERE c.transmitted > 1 OR c.repeated > 0
-        GROUP BY f.route ORDER BY times DESC, route
-    """)
-
-
-def _stuck(engine: Engine, as_of: int, late: int) -> list[dict[str, Any]]:
-    """Streams with messages that have waited long for an order acknowledgment."""
-    rows = engine.rows(f"""
-        SELECT
-          f.route, c.stream, count(*) AS messages, min(c.number) AS first_number,
-          min(c.put_time) AS since
-        FROM copy c JOIN fate f ON f.copy = c.copy
-        WHERE f.state = 'in flight' AND c.stream IS NOT NULL AND c.put_time <= {late}
-        GROUP BY f.route, c.stream ORDER BY since, stream, route
-    """)
-    return [
-        {"route": row["route"], "stream": row["stream"], "messages": row["messages"],
-         "first_number": row["first_number"], "since_s": row["since"] // SECOND_US,
-         "waits_s": (as_of - row["since"]) / SECOND_US}
-        for row in rows
-    ]  # fmt: skip
 
 
 def _notes(engine: Engine, histories: Sequence[Coverage], doubts: int) -> list[str]:
@@ -377,29 +375,24 @@ def until_told(
     """Wait, for AUDIT_ASK_WAIT_S at most, until histories in folders tell of what was counted.
 
     Raises:
-        ConfigurationError: They are not there, and it is no first file that is still to come.
+        ConfigurationError: They are not there, and it is no first file that is still to come; or
+            somebody was asked whose history is neither there nor to come.
     """
-    _refuse_silent(folders, asked)
+    silent = [one for one in asked if not one.keeps]
+    if silent:
+        there = [folder for folder in folders if not files.is_to_come([folder])]
+        known = {history.id for history in files.find(there)} if there else set()
+        for one in silent:
+            if one.manager not in known:
+                raise ConfigurationError(
+                    f"--ask {one.name}: that queue manager, {one.manager}, keeps no history "
+                    "(history = true in [settings] of its onceq.toml), and none of these is of it"
+                )
     keeps = [one for one in asked if one.keeps]
     for _ in range(int(AUDIT_ASK_WAIT_S / _PAUSE_S) if keeps else 0):
         if not files.is_to_come(folders) and tell_enough(files.find(folders), keeps):
             return
         pause(_PAUSE_S)
-
-
-def _refuse_silent(folders: Sequence[str], asked: Sequence[Asked]) -> None:
-    """Raise ConfigurationError if somebody was asked whose history is neither there nor to come."""
-    silent = [one for one in asked if not one.keeps]
-    if not silent:
-        return
-    there = [folder for folder in folders if not files.is_to_come([folder])]
-    known = {history.id for history in files.find(there)} if there else set()
-    for one in silent:
-        if one.manager not in known:
-            raise ConfigurationError(
-                f"--ask {one.name}: that queue manager, {one.manager}, keeps no history (history = "
-                "true in [settings] of its onceq.toml), and none of these is of it"
-            )
 
 
 def tell_enough(histories: Sequence[files.Coverage], asked: Sequence[Asked]) -> bool:

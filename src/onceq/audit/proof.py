@@ -276,14 +276,25 @@ def held(folder: str) -> Iterator[Proof]:
             another version, or the folder cannot be written to.
     """
     with told_if_not_kept(folder):
-        _check_folder(folder)  # nothing is put into a folder of something else
+        # Nothing is put into a folder of something else.
+        place = Path(folder)
+        if (place / FORMER).exists():
+            raise ConfigurationError(
+                f"--proof {folder} was kept by onceq 0.3.0.dev or earlier, in a form that is no "
+                "more: begin another proof, in a new folder"
+            )
+        mine = {LOCK, NAME, _WAL}
+        if place.exists() and not (
+            place.is_dir() and {path.name for path in place.iterdir()} <= mine
+        ):
+            raise ConfigurationError(f"--proof {folder} is no proof, and not empty: name another")
         os.makedirs(folder, exist_ok=True)
         lock = hold(
             os.path.join(folder, LOCK),
             f"goes on from the proof in {folder}; wait for its end, or name another folder",
         )
     try:
-        with _opened(Path(folder)) as proof:
+        with _opened(place) as proof:
             yield proof
     finally:
         _FILES.close(lock)
@@ -319,19 +330,6 @@ def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
     """What was not kept is forgotten."""
     with contextlib.suppress(duckdb.Error):  # there is nothing any more
         connection.rollback()
-
-
-def _check_folder(folder: str) -> None:
-    """Raise ConfigurationError for a folder that has something else than a proof."""
-    place = Path(folder)
-    if (place / FORMER).exists():
-        raise ConfigurationError(
-            f"--proof {folder} was kept by onceq 0.3.0.dev or earlier, in a form that is no more: "
-            "begin another proof, in a new folder"
-        )
-    mine = {LOCK, NAME, _WAL}
-    if place.exists() and (not place.is_dir() or {path.name for path in place.iterdir()} - mine):
-        raise ConfigurationError(f"--proof {folder} is no proof, and not empty: name another")
 
 
 @contextlib.contextmanager

@@ -315,17 +315,29 @@ def page(found: Mapping[str, Any], traffic: Sequence[Mapping[str, Any]]) -> str:
         "route": _route, "moment": moment, "filter_of": _filter, "starts_of": _starts_of,
     }  # fmt: skip
     word, _, rest = str(found["verdict"]).partition(": ")
-    starts, starts_told = _starts(found["managers"])
+    states, managers = found["states"], found["managers"]
+    starts, starts_told = _starts(managers)
+    restarts = sum(start["again"] for m in managers for start in m["starts"])
+    # Older files do not tell starts: then there may have been more.
+    more = "+" if any(m["files_without_starts"] for m in managers) else ""
     return environment.get_template("report.html.j2").render(
         found={"landed": (), **found},
         invariants=INVARIANTS,
         unseen=UNSEEN,
         span=_span(found),
         verdict=(word.capitalize(), rest),
-        tiles=_tiles(found),
+        tiles=[
+            ("messages", f"{found['messages']:,}"),
+            ("received", f"{states.get(measure.NAMES['received'], 0):,}"),
+            ("waiting in their queues", f"{states.get(measure.NAMES['waiting'], 0):,}"),
+            ("on their way", f"{states.get(measure.NAMES['in flight'], 0):,}"),
+            ("in doubt", f"{states.get(measure.NAMES['in doubt'], 0):,}"),
+            ("restarts", f"{restarts:,}{more}"),
+            ("violations", f"{found['violations']:,}"),
+        ],
         starts=starts,
         starts_told=starts_told,
-        traffic=_traffic(traffic, found["managers"]),
+        traffic=_traffic(traffic, managers),
         latencies=_latencies(found["latencies"]),
         story_of={
             fault["fault"]: number
@@ -366,22 +378,6 @@ def _span(found: Mapping[str, Any]) -> str:
     return f"; {moment(first)} to {moment(last)}, {took}"
 
 
-def _tiles(found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    states, managers = found["states"], found["managers"]
-    # Older files do not tell starts: then there may have been more.
-    more = "+" if any(m["files_without_starts"] for m in managers) else ""
-    restarts = sum(start["again"] for m in managers for start in m["starts"])
-    return [
-        ("messages", f"{found['messages']:,}"),
-        ("received", f"{states.get(measure.NAMES['received'], 0):,}"),
-        ("waiting in their queues", f"{states.get(measure.NAMES['waiting'], 0):,}"),
-        ("on their way", f"{states.get(measure.NAMES['in flight'], 0):,}"),
-        ("in doubt", f"{states.get(measure.NAMES['in doubt'], 0):,}"),
-        ("restarts", f"{restarts:,}{more}"),
-        ("violations", f"{found['violations']:,}"),
-    ]
-
-
 def _filter(key: Mapping[str, Any]) -> str:
     """What finds the rows of a message, as SQL; histories and tables have the same columns."""
     names = ("stream", "number") if key["stream"] is not None else ("message",)
@@ -412,20 +408,19 @@ def _starts(managers: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]]
 
 def _figure(drawn: Sequence[str], said: str) -> list[Markup]:
     """A picture for wide and one for narrow screens, of which one is shown."""
-    return [_picture(svg, kind, said) for svg, kind in zip(drawn, ("wide", "narrow"), strict=True)]
-
-
-def _picture(svg: str, kind: str, said: str) -> Markup:
-    """Identifiers inside are made its own, and its size is left to the page."""
-    own = hashlib.sha256(f"{said} {kind} {svg}".encode()).hexdigest()[:8]
-    svg = re.sub(r'\bid="([^"]+)"', rf'id="{own}-\1"', svg)
-    svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{own}-\1)", svg)
-    svg = re.sub(r'href="#([^"]+)"', rf'href="#{own}-\1"', svg)
-    for _ in range(2):
-        svg = re.sub(r'(<svg[^>]*?) (?:width|height)="[^"]*"', r"\1", svg, count=1)
     label = Markup.escape(said)
-    drawn = svg.replace("<svg", f'<svg class="{kind}" role="img" aria-label="{label}"', 1)
-    return Markup(drawn)
+    made = []
+    for svg, kind in zip(drawn, ("wide", "narrow"), strict=True):
+        # Identifiers inside are made its own, and its size is left to the page.
+        own = hashlib.sha256(f"{said} {kind} {svg}".encode()).hexdigest()[:8]
+        svg = re.sub(r'\bid="([^"]+)"', rf'id="{own}-\1"', svg)
+        svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{own}-\1)", svg)
+        svg = re.sub(r'href="#([^"]+)"', rf'href="#{own}-\1"', svg)
+        for _ in range(2):
+            svg = re.sub(r'(<svg[^>]*?) (?:width|height)="[^"]*"', r"\1", svg, count=1)
+        head = f'<svg class="{kind}" role="img" aria-label="{label}"'
+        made.append(Markup(svg.replace("<svg", head, 1)))
+    return made
 
 
 def _traffic(
@@ -440,9 +435,15 @@ def _traffic(
         if drawn[0]:
             said = f"{title}: messages a second by route over time"
             said += "; an upright line where a queue manager was started" if marks else ""
+            counts = list(totals(points, event).items())
+            routes = [
+                (COLORS[at], f"{name} ({count:,})")
+                for at, (name, count) in enumerate(counts[:ROUTES_MAX])
+            ]
+            if len(counts) > ROUTES_MAX:
+                routes.append(("", f"and {len(counts) - ROUTES_MAX} more routes"))
             made.append({"title": title, "said": said, "drawn": _figure(drawn, said),
-                         "routes": _routes(points, event),
-                         "marks": _kinds(marks, earlier)})  # fmt: skip
+                         "routes": routes, "marks": _kinds(marks, earlier)})  # fmt: skip
     return made
 
 
@@ -460,17 +461,6 @@ def _marks(
     inside = [mark for mark in every if grid[0] <= mark.second <= grid[-1]]
     inside.sort(key=lambda mark: (mark.second, mark.name))
     return inside[-MARKS_MAX:], max(len(inside) - MARKS_MAX, 0)
-
-
-def _routes(points: Sequence[Mapping[str, Any]], event: str) -> list[tuple[str, str]]:
-    """Colour and text of each route of a picture."""
-    total = totals(points, event)
-    items = [
-        (COLORS[at], f"{name} ({count:,})")
-        for at, (name, count) in enumerate(list(total.items())[:ROUTES_MAX])
-    ]
-    more = len(total) - ROUTES_MAX
-    return [*items, ("", f"and {more} more routes")] if more > 0 else items
 
 
 def _kinds(marks: Sequence[Mark], earlier: int) -> list[tuple[str, str]]:

@@ -344,35 +344,9 @@ class Verdict:
 
 
 def judge(engine: Engine, rules: Sequence[Rule] = RULES) -> list[Verdict]:
-    """Judge by each rule, and make ``violation``."""
+    """Judge by each rule, and make ``violation``, of events as well: with the copies that those
+    belong to."""
     looked, some = _count(engine, rules)
-    _make_violations(engine, [(at, rule) for at, rule in enumerate(rules) if at in some])
-    wrong = {
-        row["rule"]: row["wrong"]
-        for row in engine.rows("SELECT rule, count(*) AS wrong FROM violation GROUP BY rule")
-    }
-    return [Verdict(rule, looked[at], wrong.get(at, 0)) for at, rule in enumerate(rules)]
-
-
-def _count(engine: Engine, rules: Sequence[Rule]) -> tuple[dict[int, int], set[int]]:
-    """How many rows each rule looks at, and which rules may have found something: one look at each
-    table answers both for all rules without windows."""
-    looked, some = dict[int, int](), set[int]()
-    for table in dict.fromkeys(rule.table for rule in rules):
-        here = [(at, rule) for at, rule in enumerate(rules) if rule.table == table]
-        counts = [f"count(*) FILTER (WHERE {rule.of}) AS of{at}" for at, rule in here]
-        counts += [
-            f"count(*) FILTER (WHERE ({rule.of}) AND ({rule.wrong})) AS wrong{at}"
-            for at, rule in here if not rule.steps
-        ]  # fmt: skip
-        row = one_row(engine, f"SELECT {', '.join(counts)} FROM {table}")
-        looked |= {at: row[f"of{at}"] for at, _ in here}
-        some |= {at for at, _ in here if row.get(f"wrong{at}", 1)}
-    return looked, some
-
-
-def _make_violations(engine: Engine, rules: Sequence[tuple[int, Rule]]) -> None:
-    """Make ``violation``, of events as well: with the copies that those belong to."""
     nothing = {
         "copy": "SELECT copy, source, stream, number, message, home, CAST(NULL AS BIGINT) AS one, "
         "CAST(NULL AS BIGINT) AS two FROM copy WHERE false",
@@ -381,8 +355,8 @@ def _make_violations(engine: Engine, rules: Sequence[tuple[int, Rule]]) -> None:
     }
     for name, key in (("wrong_copy", "copy"), ("wrong_event", "about_row")):
         queries = [
-            f"SELECT {at} AS rule, * FROM ({rule.query()})" for at, rule in rules
-            if (rule.table == "copy") == (key == "copy")
+            f"SELECT {at} AS rule, * FROM ({rule.query()})" for at, rule in enumerate(rules)
+            if at in some and (rule.table == "copy") == (key == "copy")
         ]  # fmt: skip
         engine.make(name, union([f"SELECT 0 AS rule, * FROM ({nothing[key]})", *queries]))
     # An acknowledgment names a message, and not its place in a stream: it is about the copy in a
@@ -418,6 +392,28 @@ def _make_violations(engine: Engine, rules: Sequence[tuple[int, Rule]]) -> None:
         "LEFT JOIN wrong_candidate n ON n.rule = w.rule AND n.about_row = w.about_row "
         "LEFT JOIN copy c ON c.copy = n.copy",
     )
+    wrong = {
+        row["rule"]: row["wrong"]
+        for row in engine.rows("SELECT rule, count(*) AS wrong FROM violation GROUP BY rule")
+    }
+    return [Verdict(rule, looked[at], wrong.get(at, 0)) for at, rule in enumerate(rules)]
+
+
+def _count(engine: Engine, rules: Sequence[Rule]) -> tuple[dict[int, int], set[int]]:
+    """How many rows each rule looks at, and which rules may have found something: one look at each
+    table answers both for all rules without windows."""
+    looked, some = dict[int, int](), set[int]()
+    for table in dict.fromkeys(rule.table for rule in rules):
+        here = [(at, rule) for at, rule in enumerate(rules) if rule.table == table]
+        counts = [f"count(*) FILTER (WHERE {rule.of}) AS of{at}" for at, rule in here]
+        counts += [
+            f"count(*) FILTER (WHERE ({rule.of}) AND ({rule.wrong})) AS wrong{at}"
+            for at, rule in here if not rule.steps
+        ]  # fmt: skip
+        row = one_row(engine, f"SELECT {', '.join(counts)} FROM {table}")
+        looked |= {at: row[f"of{at}"] for at, _ in here}
+        some |= {at for at, _ in here if row.get(f"wrong{at}", 1)}
+    return looked, some
 
 
 def count_messages(engine: Engine) -> int:

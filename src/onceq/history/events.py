@@ -6,6 +6,7 @@ written, by numpy.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -111,13 +112,11 @@ class Rows:
             "managerId": _same(guid_text(self.guid), self.count),
             **made,
         }
-        return pa.Table.from_arrays(
-            [_cast(columns[name.name], name.type) for name in SCHEMA], schema=SCHEMA
-        )
-
-
-def _cast(column: Any, kind: pa.DataType) -> pa.Array:
-    return column if column.type == kind else column.cast(kind)
+        arrays = []
+        for wanted in SCHEMA:
+            column = columns[wanted.name]
+            arrays.append(column if column.type == wanted.type else column.cast(wanted.type))
+        return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 
 def _same(value: str, count: int) -> pa.Array:
@@ -139,7 +138,12 @@ def _columns(events: list[Event]) -> dict[str, pa.Array]:
     heads = together([_without(e) if e.heads is None else e.heads for e in events])
     stream = heads.stream.astype("i8")
     ordered = stream != 0
-    classes = _classes(events, counts)
+    kinds = [
+        np.full(e.count, -1, "i8") if e.kind is None else np.broadcast_to(e.kind, e.count)
+        for e in events
+    ]
+    # The class of each row; -1 where there is none.
+    classes = np.concatenate(kinds).astype("i8") if kinds else counts
     known = each([e.heads is not None or e.message is not None for e in events], "?")
     here = each([e.at is not None and e.at.number != 0 for e in events], "?")
     moved = each([e.origin is not None for e in events], "?")
@@ -156,7 +160,11 @@ def _columns(events: list[Event]) -> dict[str, pa.Array]:
         "observed": pa.array(each([e.observed for e in events], "?")),
         "position": pa.array(each([e.position for e in events], "i8")),
         "ordinal": pa.array(rising([e.ordinal for e in events])),
-        "source": _guids(heads.source, each([e.act is not None for e in events], "?")),
+        "source": _texts(
+            np.ascontiguousarray(heads.source).view("V16")[:, 0],
+            lambda one: guid_text(bytes(one)),
+            each([e.act is not None for e in events], "?"),
+        ),
         "message": pa.array(heads.message.astype("i8"), mask=~known),
         "kind": _words([(e.at.kind if e.at else None) or None for e in events], counts),
         "queue": _words([e.at.name if e.at else None for e in events], counts),
@@ -170,7 +178,9 @@ def _columns(events: list[Event]) -> dict[str, pa.Array]:
         "transaction": pa.array(heads.transaction.astype("i8"), mask=~(headed & heads.ordered)),
         "transactional": pa.array(heads.ordered),
         "class": pa.array(classes.astype("i4"), mask=classes < 0),
-        "className": _class_names(classes),
+        "className": _texts(
+            classes, lambda one: class_name(int(one)) if one >= 0 else "", classes < 0
+        ),
         "deadLetter": pa.array(each([bool(w and w[0]) for w in wants], "?"), mask=~asked),
         "journal": pa.array(each([bool(w and w[1]) for w in wants], "?"), mask=~asked),
         "bytes": pa.array(heads.sizes.astype("i4"), mask=~headed),
@@ -212,15 +222,6 @@ def _without(event: Event) -> Heads:
     return heads
 
 
-def _classes(events: list[Event], counts: Array) -> Array:
-    """Return the class of each row; -1 where there is none."""
-    parts = [
-        np.full(e.count, -1, "i8") if e.kind is None else np.broadcast_to(e.kind, e.count)
-        for e in events
-    ]
-    return np.concatenate(parts).astype("i8") if parts else counts
-
-
 def _words(values: list[str | None], counts: Array) -> pa.Array:
     """Return few different texts, repeated."""
     known: dict[str, int] = {}
@@ -231,17 +232,10 @@ def _words(values: list[str | None], counts: Array) -> pa.Array:
     )
 
 
-def _guids(raw: Array, nobody: Array) -> pa.Array:
-    values, index = np.unique(np.ascontiguousarray(raw).view("V16")[:, 0], return_inverse=True)
-    texts = [guid_text(bytes(value)) for value in values]
+def _texts(keys: Array, text_of: Callable[[Any], str], nulls: Array) -> pa.Array:
+    """Return the text of each key, made once for all that are equal."""
+    values, index = np.unique(keys, return_inverse=True)
+    texts = [text_of(value) for value in values]
     return pa.DictionaryArray.from_arrays(
-        pa.array(index.astype("i4").ravel(), mask=nobody), pa.array(texts or [""])
-    )
-
-
-def _class_names(classes: Array) -> pa.Array:
-    values, index = np.unique(classes, return_inverse=True)
-    texts = [class_name(int(value)) if value >= 0 else "" for value in values]
-    return pa.DictionaryArray.from_arrays(
-        pa.array(index.astype("i4").ravel(), mask=classes < 0), pa.array(texts or [""])
+        pa.array(index.astype("i4").ravel(), mask=nulls), pa.array(texts or [""])
     )

@@ -90,23 +90,18 @@ def cut(data: Buffer, sizes: Sequence[int]) -> Cut:
     for size in sizes:
         properties = start + properties_offset(data, start)
         pieces.append(bytes(view[start : properties + at.PROP_CLASS + 2]))
-        crcs.append(_crc(view, properties, start + size))
-        start += size
+        end, crc = start + size, UNSUMMED
+        if properties + at.PROPERTIES_HEADER <= len(view):
+            (body,) = at.U32.unpack_from(view, properties + at.OFF_BODY_SIZE)
+            (extension,) = at.U32.unpack_from(view, properties + at.OFF_EXTENSION_SIZE)
+            label = 2 * view[properties + at.PROP_LABEL_CHARS]
+            first = properties + at.PROPERTIES_HEADER + label + extension
+            # A body that is not all there has no sum.
+            if first + body <= min(end, len(view)):
+                crc = crc32(view[first : first + body])
+        crcs.append(crc)
+        start = end
     return Cut(pieces, list(sizes), crcs)
-
-
-def _crc(view: memoryview, properties: int, end: int) -> int:
-    """Return the CRC of the body behind the properties that begin there; UNSUMMED if it is not
-    all there."""
-    if properties + at.PROPERTIES_HEADER > len(view):
-        return UNSUMMED
-    (size,) = at.U32.unpack_from(view, properties + at.OFF_BODY_SIZE)
-    (extension,) = at.U32.unpack_from(view, properties + at.OFF_EXTENSION_SIZE)
-    label = 2 * view[properties + at.PROP_LABEL_CHARS]
-    start = properties + at.PROPERTIES_HEADER + label + extension
-    if start + size > min(end, len(view)):
-        return UNSUMMED
-    return crc32(view[start : start + size])
 
 
 def together(parts: Sequence[Heads | Cut]) -> Heads:
@@ -160,7 +155,7 @@ def heads_of(data: Buffer, starts: Array, sizes: Array, *, bodies: bool = False)
     found.sizes[:] = sizes
     if not count:
         return found
-    raw = np.frombuffer(data, "u1")
+    raw, view = np.frombuffer(data, "u1"), memoryview(data)
     fixed = _rows(raw, starts, 0, at.OFF_NAMES)
     found.source[:] = fixed[:, at.OFF_SOURCE : at.OFF_SOURCE + 16]
     found.sent[:] = _column(fixed, at.OFF_SENT_TIME, "<u4")
@@ -178,37 +173,27 @@ def heads_of(data: Buffer, starts: Array, sizes: Array, *, bodies: bool = False)
         if shape < SHAPES_MAX and not flags[left[0]] & (at.USER_SECURITY | at.USER_CONNECTOR):
             names = _rows(raw, starts[left], at.OFF_USER_FLAGS, tx or properties)
             alike = left[(names == names[0]).all(axis=1)]
-        _fill(found, raw, starts[alike], alike, tx, properties)
+        there = starts[alike]
+        kind = _rows(raw, there, properties + at.PROP_CLASS, properties + at.PROP_CLASS + 2)
+        found.kind[alike] = kind.view("<u2")[:, 0]
+        if tx:
+            order = _rows(raw, there, tx, tx + at.TX_HEADER).view(_ORDER)[:, 0]
+            found.transaction[alike] = (order["flags"] & at.TX_NUMBER_MASK) >> at.TX_NUMBER_SHIFT
+            found.stream[alike] = order["stream"]
+            found.number[alike] = np.where(order["stream"] == 0, 0, order["number"])
         if bodies:
-            found.crc[alike] = _crcs(data, raw, starts[alike], properties, sizes[alike])
+            own = _rows(raw, there, properties, properties + at.PROPERTIES_HEADER)
+            label = 2 * own[:, at.PROP_LABEL_CHARS].astype("i8")
+            body = _column(own, at.OFF_BODY_SIZE, "<u4").astype("i8")
+            extension = _column(own, at.OFF_EXTENSION_SIZE, "<u4")
+            begins = there + properties + at.PROPERTIES_HEADER + label + extension
+            ends = np.where(begins + body <= there + sizes[alike], begins + body, -1)
+            found.crc[alike] = [
+                crc32(view[one:end]) if end >= 0 else UNSUMMED
+                for one, end in zip(begins.tolist(), ends.tolist(), strict=True)
+            ]
         left = np.setdiff1d(left, alike, assume_unique=True)
     return found
-
-
-def _fill(found: Heads, raw: Array, starts: Array, into: Array, tx: int, properties: int) -> None:
-    kind = _rows(raw, starts, properties + at.PROP_CLASS, properties + at.PROP_CLASS + 2)
-    found.kind[into] = kind.view("<u2")[:, 0]
-    if not tx:
-        return
-    order = _rows(raw, starts, tx, tx + at.TX_HEADER).view(_ORDER)[:, 0]
-    found.transaction[into] = (order["flags"] & at.TX_NUMBER_MASK) >> at.TX_NUMBER_SHIFT
-    found.stream[into] = order["stream"]
-    found.number[into] = np.where(order["stream"] == 0, 0, order["number"])
-
-
-def _crcs(data: Buffer, raw: Array, starts: Array, properties: int, sizes: Array) -> list[int]:
-    """Return the CRCs of the bodies of packets of one form."""
-    own = _rows(raw, starts, properties, properties + at.PROPERTIES_HEADER)
-    label = 2 * own[:, at.PROP_LABEL_CHARS].astype("i8")
-    size = _column(own, at.OFF_BODY_SIZE, "<u4").astype("i8")
-    extension = _column(own, at.OFF_EXTENSION_SIZE, "<u4")
-    first = starts + properties + at.PROPERTIES_HEADER + label + extension
-    last = np.where(first + size <= starts + sizes, first + size, -1)
-    view = memoryview(data)
-    return [
-        crc32(view[one:end]) if end >= 0 else UNSUMMED
-        for one, end in zip(first.tolist(), last.tolist(), strict=True)
-    ]
 
 
 def _rows(raw: Array, starts: Array, first: int, end: int) -> Array:

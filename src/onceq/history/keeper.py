@@ -184,7 +184,14 @@ class Keeper:
     def _project(self, upto: int, wall_us: int) -> None:
         projector = self._projector
         if projector is None:
-            projector = self._projector = self._restored()
+            # The state at the position where the history goes on.
+            projector = Projector(self._identity, self._store.read)
+            found = self._store.recovered
+            projector.restore(found.checkpoint)
+            before = self._store.replay(found.checkpoint_position, self._projected)
+            for position, payload, _ in before:
+                projector.follow(position, payload)
+            self._projector = projector
         rows = self._rows()
         start = self._projected
         upto = max(upto, start)
@@ -193,28 +200,16 @@ class Keeper:
                 self._write(rows, start, position, projector.wall_us)
                 rows, start = self._rows(), position
             self._observe_before(position, rows)
-            projector.take(position, payload, rows, self._time_of(position), damaged)
+            marks = self._marks
+            while marks and marks[0][0] <= position:
+                marks.popleft()
+            durable_us = marks[0][1] if marks else 0
+            projector.take(position, payload, rows, durable_us, damaged)
         self._observe_before(upto + 1, rows)
         self._write(rows, start, upto, wall_us)
 
-    def _restored(self) -> Projector:
-        """Return the state at the position where the history goes on."""
-        projector = Projector(self._identity, self._store.read)
-        found = self._store.recovered
-        projector.restore(found.checkpoint)
-        for position, payload, _ in self._store.replay(found.checkpoint_position, self._projected):
-            projector.follow(position, payload)
-        return projector
-
     def _rows(self) -> Rows:
         return Rows(self._identity.name, self._identity.guid)
-
-    def _time_of(self, position: int) -> int:
-        """Return when a record became durable; 0 if that is not known."""
-        marks = self._marks
-        while marks and marks[0][0] <= position:
-            marks.popleft()
-        return marks[0][1] if marks else 0
 
     def _observe_before(self, position: int, rows: Rows) -> None:
         observed = self._observed
@@ -233,8 +228,20 @@ class Keeper:
         """Make a part durable behind all that wait, or let it wait as well."""
         if start == end and not rows.count:
             return
+        assert self._projector is not None, "it has made the rows"
         span = self._span(start, end)
-        self._unwritten.append(_Part(span, rows.count, self._encoded(rows, span, wall_us)))
+        meta = {
+            "version": VERSION, "manager": self._identity.name,
+            "managerId": guid_text(self._identity.guid), "life": span.life, "from": span.start,
+            "to": span.end, "upTo": wall_us, STARTS: [one.plain() for one in rows.starts],
+            ACTS: self._projector.acts,
+        }  # fmt: skip
+        table = rows.table().replace_schema_metadata({META: json.dumps(meta)})
+        sink = pa.BufferOutputStream()
+        pq.write_table(
+            table, sink, compression="zstd", use_dictionary=True, write_page_checksum=True
+        )
+        self._unwritten.append(_Part(span, rows.count, memoryview(sink.getvalue())))
         self._projected = end
         if len(self._unwritten) == 1:
             self._write_waiting()
@@ -283,21 +290,6 @@ class Keeper:
             self._files.close(file)
         self._files.rename(path + UNFINISHED, path)
         self._files.sync_directory(self._folder)
-
-    def _encoded(self, rows: Rows, span: Span, wall_us: int) -> memoryview:
-        assert self._projector is not None, "it has made the rows"
-        meta = {
-            "version": VERSION, "manager": self._identity.name,
-            "managerId": guid_text(self._identity.guid), "life": span.life, "from": span.start,
-            "to": span.end, "upTo": wall_us, STARTS: [start.plain() for start in rows.starts],
-            ACTS: self._projector.acts,
-        }  # fmt: skip
-        table = rows.table().replace_schema_metadata({META: json.dumps(meta)})
-        sink = pa.BufferOutputStream()
-        pq.write_table(
-            table, sink, compression="zstd", use_dictionary=True, write_page_checksum=True
-        )
-        return memoryview(sink.getvalue())
 
     def _make_room(self, size: int) -> None:
         """Remove the oldest files, so that all of them together keep to their bound."""

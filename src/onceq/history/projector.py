@@ -198,7 +198,14 @@ class Projector:
         elif isinstance(record, LifeBegun) and record.at_us:
             rows.starts.append(Start(position, record.at_us, record.orderly))
         elif isinstance(record, Noted):
-            rows.add(_act(record, position, time_us))
+            act = Act(
+                record.number, record.who, record.where, record.what, record.about, record.result,
+                record.since or position,
+            )  # fmt: skip
+            at_us, exact = _when(record.at_s, time_us)
+            rows.add(Event(
+                ACT, position, 0, at_us, exact, 1, source=NO_GUID, transactional=False, act=act
+            ))  # fmt: skip
         self._apply(position, record)
 
     def _apply(self, position: int, record: tuple[Change, list[int]] | Setup | Branch) -> None:
@@ -289,16 +296,6 @@ def _when(wall_s: int, time_us: int) -> tuple[int, bool]:
     second_us = wall_s * SECOND_US
     exact = 0 <= time_us - second_us <= NEAR_US
     return (time_us if exact else second_us), exact
-
-
-def _act(noted: Noted, position: int, time_us: int) -> Event:
-    """Return an act of administration as a row."""
-    act = Act(
-        noted.number, noted.who, noted.where, noted.what, noted.about, noted.result,
-        noted.since or position,
-    )  # fmt: skip
-    at_us, exact = _when(noted.at_s, time_us)
-    return Event(ACT, position, 0, at_us, exact, 1, source=NO_GUID, transactional=False, act=act)
 
 
 class _Told:

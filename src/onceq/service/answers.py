@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Final, Protocol
@@ -149,7 +149,11 @@ class Answers:
             self._full[asker] = None
             self._look_later()
             return 0
-        if self._waits_behind(asker) or left < room:
+        waits_behind = (
+            self._starving and asker is not self._served
+            and asker is not next(iter(self._starving))
+        )  # fmt: skip
+        if waits_behind or left < room:
             self.stand(asker)
             return 0
         self._starving.pop(asker, None)
@@ -171,12 +175,6 @@ class Answers:
         if not self._looking and self.later is not None:
             self._looking = True
             self.later(LOOK_S)
-
-    def _waits_behind(self, asker: Asker) -> bool:
-        """Return True if others came before."""
-        if not self._starving or asker is self._served:
-            return False
-        return asker is not next(iter(self._starving))
 
     def takes(self, asker: Asker, request: int, size: int) -> bool:
         """Return True if there is room for the answer to a request that has waited for a
@@ -450,20 +448,15 @@ class Verifying:
                 isinstance(item, Receive) and not item.transaction and not item.peek
                 and bases and bases[0] < self._store.remembered
             ):  # fmt: skip
-                decisions += self._set_aside(now, item)
+                # Damaged messages that it would remove are set aside. Each round sets aside what
+                # it found damaged, and so foresees other messages.
+                for _ in range(TRIES_MAX):
+                    pieces = self._manager.foresee(item)
+                    damaged = self.damaged(pieces) if pieces and self._cold(pieces) else ()
+                    if not damaged:
+                        break
+                    decisions.append(step(now, Spoiled(damaged)))
             decisions.append(step(now, item))
-        return decisions
-
-    def _set_aside(self, now: Now, item: Receive) -> list[Decision]:
-        """Set aside damaged messages that a receive would remove."""
-        decisions: list[Decision] = []
-        # Each round sets aside what it found damaged, and so foresees other messages.
-        for _ in range(TRIES_MAX):
-            pieces = self._manager.foresee(item)
-            damaged = self.damaged(pieces) if pieces and self._cold(pieces) else ()
-            if not damaged:
-                break
-            decisions.append(self._manager.step(now, Spoiled(damaged)))
         return decisions
 
     # ---- before a sync --------------------------------------------------------------------------
@@ -526,15 +519,22 @@ class Verifying:
         self, decision: Decision, at: int, action: Answer, handed: Handed, more: list[Decision]
     ) -> None:
         """Answer with the undamaged messages; or ask again, if there is none."""
-        asked = handed.asked
+        asked, owner = handed.asked, action.owner
+        removed = isinstance(asked, Receive) and not asked.transaction and not asked.peek
         for _ in range(TRIES_MAX):
-            bad = self._bad(_places(handed))
+            places = _places(handed)
+            bad = self._bad(places)
             good = [index for index in range(len(handed.lengths)) if index not in bad]
-            done = self._set_these_aside(action.owner, handed, bad)
+            gone = tuple(
+                (handed.queue, handed.lookups[at], handed.lengths[at], places[at][0].address)
+                for at in (bad if removed else ())
+            )
+            pieces = tuple(dict.fromkeys(piece for found in bad.values() for piece in found))
+            done = self._step(Spoiled(pieces, owner, gone=gone))
             more.append(done)
             if not good:
                 break
-            handed = _only(handed, _places(handed), good)
+            handed = _only(handed, places, good)
             # Kept for the answer, which is made after the sync. A piece that a remembered read
             # found whole is read again here, and may not be.
             if self._try(handed.pieces):
@@ -547,8 +547,7 @@ class Verifying:
             self._submit(asked)
             return
         if good and isinstance(asked, Receive):
-            more.append(self._step(Spoiled((), action.owner, untold=asked.transaction)))
-        pieces = tuple(dict.fromkeys(piece for found in bad.values() for piece in found))
+            more.append(self._step(Spoiled((), owner, untold=asked.transaction)))
         error = DamagedRecord("these messages are damaged, and were set aside", pieces)
         decision.actions[at] = replace(action, result=error)
 
@@ -556,19 +555,6 @@ class Verifying:
         """Return which of some messages are damaged, and where."""
         found = ((index, self.damaged(place)) for index, place in enumerate(places))
         return {index: damaged for index, damaged in found if damaged}
-
-    def _set_these_aside(
-        self, owner: int, handed: Handed, bad: Mapping[int, tuple[DamagedPiece, ...]]
-    ) -> Decision:
-        """Set aside some of the messages that were to be handed out."""
-        asked, places = handed.asked, _places(handed)
-        removed = isinstance(asked, Receive) and not asked.transaction and not asked.peek
-        gone = tuple(
-            (handed.queue, handed.lookups[index], handed.lengths[index], places[index][0].address)
-            for index in (bad if removed else ())
-        )
-        pieces = tuple(dict.fromkeys(piece for found in bad.values() for piece in found))
-        return self._step(Spoiled(pieces, owner, gone=gone))
 
 
 Places = Sequence[tuple[Extent, ...]]

@@ -244,7 +244,15 @@ class ApiConnection:
         """Process the frames that have come, unless earlier answers are still unsent."""
         try:
             while self._parked and not (self._starved or self._blocked):
-                self._resume(self._parked.pop())
+                # A withdrawn receive waits again.
+                request = self._parked.pop()
+                item = self._waits[request]
+                granted = self._engine.answers.ask(self, request, item.bytes_max)
+                self._starved = not granted
+                if granted:
+                    self._engine.submit(replace(item, bytes_max=min(item.bytes_max, granted)))
+                else:
+                    self._parked.append(request)
             while self._pending and not (self._starved or self._blocked or self._looking):
                 self._request(*self._pending.popleft())
         except OnceqError as error:
@@ -270,11 +278,18 @@ class ApiConnection:
         if request in self._asked or (not request and code not in _QUIET):
             raise MalformedPacket(f"request number {request} is in use, or zero")
         item = _asked(code, raw, rest)
-        if isinstance(item, (Receive, Fetch)) and not self._room(request, item):
-            # Back in its place: `go_on` comes when there is room, and the order of requests is
-            # kept.
-            self._pending.appendleft((request, code, raw, rest))
-            return
+        if isinstance(item, (Receive, Fetch)):
+            wanted = max(item.bytes_max, 1)
+            if isinstance(item, Receive) and item.peek and item.wait_ms:
+                wanted = min(wanted, PACKET_BYTES_MAX)
+            granted = self._engine.answers.ask(self, request, wanted)
+            self._starved = not granted
+            item.bytes_max = min(wanted, granted)
+            if not granted:
+                # Back in its place: `go_on` comes when there is room for the answer, and the order
+                # of requests is kept.
+                self._pending.appendleft((request, code, raw, rest))
+                return
         if request:
             size = len(raw) + len(rest)
             self._asked[request] = (code, size)
@@ -282,7 +297,14 @@ class ApiConnection:
         try:
             if isinstance(item, OnceqError):
                 raise item
-            self._admit(request, item)
+            if isinstance(item, (Receive, Fetch)):
+                self._bound(item)
+            elif isinstance(item, HoldLog) and not self._local:
+                raise UnsupportedOperation(
+                    "a backup is copied out of the data directory, which a connection over TCP "
+                    "does not reach; make it on the queue manager's computer"
+                )
+            admit(item, self._owner, request, clock=self._engine.clock, random=self._random)
         except OnceqError as error:
             if request:
                 self._answer(request, error)
@@ -291,37 +313,6 @@ class ApiConnection:
             self._waits[request] = item
         self._looking = code == _LOOK
         self._engine.submit(item)
-
-    def _admit(self, request: int, item: Request) -> None:
-        """Raise if a request is invalid, or not allowed for an application over this connection."""
-        if isinstance(item, (Receive, Fetch)):
-            self._bound(item)
-        elif isinstance(item, HoldLog) and not self._local:
-            raise UnsupportedOperation(
-                "a backup is copied out of the data directory, which a connection over TCP "
-                "does not reach; make it on the queue manager's computer"
-            )
-        admit(item, self._owner, request, clock=self._engine.clock, random=self._random)
-
-    def _room(self, request: int, item: Receive | Fetch) -> bool:
-        """Reserve room for the answer; without it everything that follows waits as well."""
-        wanted = max(item.bytes_max, 1)
-        if isinstance(item, Receive) and item.peek and item.wait_ms:
-            wanted = min(wanted, PACKET_BYTES_MAX)
-        granted = self._engine.answers.ask(self, request, wanted)
-        self._starved = not granted
-        item.bytes_max = min(wanted, granted)
-        return bool(granted)
-
-    def _resume(self, request: int) -> None:
-        """Let a withdrawn receive wait again."""
-        item = self._waits[request]
-        granted = self._engine.answers.ask(self, request, item.bytes_max)
-        self._starved = not granted
-        if granted:
-            self._engine.submit(replace(item, bytes_max=min(item.bytes_max, granted)))
-        else:
-            self._parked.append(request)
 
     def _takes(self, request: int, handed: Handed) -> bool:
         """Return True if the messages for a request are to be fetched; a peek without room is

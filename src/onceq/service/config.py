@@ -219,7 +219,10 @@ def _configuration(values: Mapping[str, Any]) -> Configuration:
             raise _Bad("", key, f"needs {other}, too")
     found["peers"] = _table(values, "peers", _text)
     for peer, where in found["peers"].items():
-        _checked("peers", peer, where, partial(_endpoint, peer))
+        try:
+            check_peers({peer: where})
+        except (ValueError, ConfigurationError) as error:
+            raise _Bad("peers", peer, str(error)) from None
     found["routes"] = _table(values, "routes", _elsewhere)
     for guid in found["routes"]:
         try:
@@ -268,11 +271,6 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(f"must be text in quotes, not {value!r}")
     return value
-
-
-def _endpoint(peer: str, value: object) -> str:
-    check_peers({peer: _text(value)})
-    return _text(value)
 
 
 def check_peers(peers: Mapping[str, str]) -> None:
@@ -351,18 +349,11 @@ def _version(value: object) -> str:
     return _text(value)
 
 
-def _level(value: object) -> str:
-    level = _text(value).lower()
-    if level not in LEVELS:
-        raise ValueError(f"must be one of {', '.join(LEVELS)}, not {value!r}")
-    return level
-
-
-def _format(value: object) -> str:
-    form = _text(value).lower()
-    if form not in FORMATS:
-        raise ValueError(f"must be one of {', '.join(FORMATS)}, not {value!r}")
-    return form
+def _one_of(words: tuple[str, ...], value: object) -> str:
+    word = _text(value).lower()
+    if word not in words:
+        raise ValueError(f"must be one of {', '.join(words)}, not {value!r}")
+    return word
 
 
 _PLAIN: dict[str, Callable[[object], str]] = {
@@ -382,8 +373,8 @@ _PLAIN: dict[str, Callable[[object], str]] = {
     "tls_key": _text,
     "tls_authorities": _text,
     "tls_minimum": _version,
-    "log_level": _level,
-    "log_format": _format,
+    "log_level": partial(_one_of, LEVELS),
+    "log_format": partial(_one_of, FORMATS),
 }
 
 

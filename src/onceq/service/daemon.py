@@ -331,11 +331,6 @@ class Daemon:
                 os.unlink(path)  # Half of it would mislead.
             event("a file cannot be written", level=logging.WARNING, file=path, reason=str(error))
 
-    def _forget_notes(self) -> None:
-        for name in (SOCKET_FILE, PORT_FILE, PID_FILE):
-            with contextlib.suppress(OSError):
-                os.unlink(os.path.join(self.path, name))
-
     def stop(self) -> None:
         """Ask it to end in order."""
         if not self._over.done():
@@ -362,7 +357,9 @@ class Daemon:
         self._network.stop_listening()
         if error is None:
             error = await self._end()
-        self._forget_notes()
+        for name in (SOCKET_FILE, PORT_FILE, PID_FILE):
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(self.path, name))
         if error is not None:
             raise error
         event("stopped")

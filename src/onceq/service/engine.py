@@ -146,8 +146,8 @@ class Engine(Committer):
         self.holding = Holding(self, self.reclaim)
         self.reloading: Callable[[], object] = _no_configuration
         """Reads the configuration again; set by the host."""
-        self.run_jobs: Callable[[], None] = _no_jobs
-        """Starts work on jobs; set by the host."""
+        self.run_jobs: Callable[[], None] = lambda: None
+        """Starts work on jobs; set by the host, else jobs stay unchanged."""
         self._perform |= self._performers()
 
     def _performers(self) -> dict[type[object], Callable[[Any], None]]:
@@ -428,10 +428,6 @@ class Engine(Committer):
     def _notice(self, action: Notice) -> None:
         """Log a notice; anybody can cause some of these, so they are rates."""
         self.rates.note(action.what, action.values, level=logging.WARNING)
-
-
-def _no_jobs() -> None:
-    """Leave jobs unchanged: nothing here works on them."""
 
 
 def _no_configuration() -> object:

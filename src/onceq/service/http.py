@@ -166,9 +166,18 @@ class WatchWire(Wire):
     def _asked(self) -> None:
         request = self._request
         assert request is not None, "its end has come"
-        wrong = self._stray_page()
-        if wrong is not None:
-            self._fail(*wrong)
+        # A page of another site may have sent it: the site has given its own name this address, or
+        # asks here across sites. Over TLS the certificate says whether the name is right. A browser
+        # always sends ``Host``.
+        host, origin = self._header(b"host").casefold(), self._header(b"origin")
+        tls = self._transport is not None and self._transport.get_extra_info("ssl_object")
+        if host and not tls and not self._watch.is_called(host):
+            text = "this queue manager is not called so; 'http_names' gives it other names"
+            self._fail(HTTPStatus.MISDIRECTED_REQUEST, text)
+            return
+        if origin and urlsplit(origin).netloc.casefold() != host:
+            text = "the request comes from a page of another site"
+            self._fail(HTTPStatus.FORBIDDEN, text)
             return
         if request.method not in METHODS:
             self._fail(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD", ("Allow", "GET, HEAD"))
@@ -177,26 +186,19 @@ class WatchWire(Wire):
         if path == LIVE:
             self._say(HTTPStatus.OK, _json({"status": "live"}))
         elif path == READY:
-            self._say_health(self._watch.health())
+            health = self._watch.health()
+            said = {
+                "status": "ready" if health.ready else "not ready",
+                "reasons": health.reasons,
+                "notes": health.notes,
+            }
+            status = HTTPStatus.OK if health.ready else HTTPStatus.SERVICE_UNAVAILABLE
+            self._say(status, _json(said))
         elif path in PAGES:
             self._prove(self._header(b"authorization"), queues=PAGES[path])
         else:
             paths = ", ".join((*PAGES, LIVE, READY))
             self._fail(HTTPStatus.NOT_FOUND, f"there is no such page; there are {paths}")
-
-    def _stray_page(self) -> tuple[int, str] | None:
-        """Return the status and reason to refuse a request that a page of another site may have
-        sent: the site has given its own name this address, or asks here across sites. Over TLS
-        the certificate says whether the name is right. A browser always sends ``Host``."""
-        host, origin = self._header(b"host").casefold(), self._header(b"origin")
-        tls = self._transport is not None and self._transport.get_extra_info("ssl_object")
-        if host and not tls and not self._watch.is_called(host):
-            return HTTPStatus.MISDIRECTED_REQUEST, (
-                "this queue manager is not called so; 'http_names' gives it other names"
-            )
-        if origin and urlsplit(origin).netloc.casefold() != host:
-            return HTTPStatus.FORBIDDEN, "the request comes from a page of another site"
-        return None
 
     def _header(self, name: bytes) -> str:
         assert self._request is not None
@@ -265,15 +267,6 @@ class WatchWire(Wire):
             self._say(HTTPStatus.OK, body, kind)
 
     # ---- what is answered ---------------------------------------------------------------------
-
-    def _say_health(self, health: Health) -> None:
-        status = HTTPStatus.OK if health.ready else HTTPStatus.SERVICE_UNAVAILABLE
-        said = {
-            "status": "ready" if health.ready else "not ready",
-            "reasons": health.reasons,
-            "notes": health.notes,
-        }
-        self._say(status, _json(said))
 
     def _fail(self, status: int, text: str, *more: tuple[str, str]) -> None:
         self._say(status, f"{text}\n".encode(), "text/plain; charset=utf-8", *more)

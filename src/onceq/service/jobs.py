@@ -20,6 +20,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any, Final, Protocol, cast
 
 from onceq.core.inputs import JobBatch, JobDeed, JobFailed, NextJob
@@ -247,7 +248,12 @@ class _Judging:
         """
         seen, after, full = self._seen(page, read=read)
         parts: list[list[int]] = []
-        cut = _soft_end(seen) if read else len(seen)
+        cut = len(seen)
+        if read:
+            # A step should not do more than that.
+            sizes = accumulate(one.size for one in seen[:JOB_BATCH_MESSAGES])
+            full_at = (at for at, size in enumerate(sizes, 1) if size >= JOB_BATCH_BYTES)
+            cut = next(full_at, min(len(seen), JOB_BATCH_MESSAGES))
         if read and self._order.action is not JobAction.PURGE:
             transactions = wholes(page, self._destination)
             parts = transactions.whole
@@ -344,7 +350,11 @@ class _Judging:
         if order.to and order.action is not JobAction.MOVE:
             known, was = self._reader.diverted, message.destination
             known[was if was in known or len(known) < JOB_DIVERTED_MAX else OTHERS] += 1
-        transactional = self._is_transactional(message)
+        # As a local target queue needs it, else as it was sent; a message that died because its
+        # queue is transactional counts as transactional.
+        kind = self._kind_of(order.to) if order.to else None
+        wrong = message.message_class == MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE
+        transactional = kind if kind is not None else message.transactional or wrong
         if transactional:
             values.pop("priority", None)
             values.pop("delivery", None)
@@ -354,25 +364,6 @@ class _Judging:
         alone = message.first_in_transaction and message.last_in_transaction
         apart = transactional and message.transactional and not alone
         return JobDeed(message.lookup_id, str(message.id), item, transactional, apart=apart)
-
-    def _is_transactional(self, message: Message) -> bool:
-        """Return True to send it transactionally: as a local target queue needs it, else as it was
-        sent; a message that died because its queue is transactional counts as transactional."""
-        kind = self._kind_of(self._order.to) if self._order.to else None
-        if kind is not None:
-            return kind
-        wrong = message.message_class == MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE
-        return message.transactional or wrong
-
-
-def _soft_end(seen: list[_Seen]) -> int:
-    """Return the number of messages that a step should do at most."""
-    size = 0
-    for index, one in enumerate(seen[:JOB_BATCH_MESSAGES]):
-        size += one.size
-        if size >= JOB_BATCH_BYTES:
-            return index + 1
-    return min(len(seen), JOB_BATCH_MESSAGES)
 
 
 _SENT: Final[Mapping[JobAction, Callable[[Letter, str], tuple[str, dict[str, Any]]]]] = {
@@ -461,28 +452,25 @@ class JobThread:
         """Go on with a job until it is over; return False if it cannot go on now."""
         reader.diverted.clear()
         try:
-            return self._through(work, reader)
+            at: Work | None = work
+            while at is not None and not self._over:
+                try:
+                    batch: Any = next_batch(at, reader)
+                except GONE:
+                    raise
+                except OnceqError as error:
+                    self._ask(JobFailed(at.number, error.text, final=False))
+                    return False
+                try:
+                    at = cast(Work | None, self._ask(batch))
+                except GONE:
+                    raise
+                except OnceqError:
+                    return False  # The core has noted why.
+            return True
         finally:
             for was, count in reader.diverted.items():
                 event(
                     "a job sends messages elsewhere than they were going", job=work.number,
                     to=work.order.to, instead_of=was, count=count,
                 )  # fmt: skip
-
-    def _through(self, work: Work, reader: Reader) -> bool:
-        at: Work | None = work
-        while at is not None and not self._over:
-            try:
-                batch: Any = next_batch(at, reader)
-            except GONE:
-                raise
-            except OnceqError as error:
-                self._ask(JobFailed(at.number, error.text, final=False))
-                return False
-            try:
-                at = cast(Work | None, self._ask(batch))
-            except GONE:
-                raise
-            except OnceqError:
-                return False  # The core has noted why.
-        return True

@@ -96,18 +96,15 @@ class Listener:
                 continue  # gone before it was accepted
             except OSError as error:
                 if error.errno not in _OVER:
-                    self._brake(error)
+                    # Waiting clients go on waiting.
+                    self._loop.remove_reader(self._socket.fileno())
+                    self._pause = self._loop.call_later(ACCEPT_PAUSE_S, self._go_on)
+                    self._short(error)
                 return
             made.setblocking(False)
             self._take(made, str(peer[0]).partition("%")[0] if isinstance(peer, tuple) else "")
             if self._socket.fileno() < 0:
                 return
-
-    def _brake(self, error: OSError) -> None:
-        """Pause accepting; waiting clients go on waiting."""
-        self._loop.remove_reader(self._socket.fileno())
-        self._pause = self._loop.call_later(ACCEPT_PAUSE_S, self._go_on)
-        self._short(error)
 
     def _go_on(self) -> None:
         self._pause = None
@@ -207,7 +204,17 @@ def opened(path: str, group: str) -> int | None:
             f"socket: 'usermod -aG {group} ACCOUNT' makes it one, at its next login"
         ) from None
     os.chmod(path, OPEN)
-    _look_above(path, number, group)
+    # The group may not even get as far as the data directory.
+    above = os.path.abspath(path)
+    while above != os.path.dirname(above):
+        above = os.path.dirname(above)
+        at = os.stat(above)
+        through = stat.S_IXGRP if at.st_gid == number else stat.S_IXOTH
+        if not at.st_mode & through:
+            event(
+                "the group does not reach the socket", level=logging.WARNING, socket_group=group,
+                directory=above, cure=f"chmod o+x {above}, or a data directory elsewhere",
+            )  # fmt: skip
     return number
 
 
@@ -236,17 +243,3 @@ def _close_files(path: str) -> None:
                     f"and belongs to another account: 'chmod go= {one.path}' closes it"
                 ) from None
             event("closed to others", level=logging.WARNING, file=one.name, mode=f"{mode:04o}")
-
-
-def _look_above(path: str, number: int, group: str) -> None:
-    """Warn if the group cannot even get as far as the data directory."""
-    above = os.path.abspath(path)
-    while above != os.path.dirname(above):
-        above = os.path.dirname(above)
-        at = os.stat(above)
-        through = stat.S_IXGRP if at.st_gid == number else stat.S_IXOTH
-        if not at.st_mode & through:
-            event(
-                "the group does not reach the socket", level=logging.WARNING, socket_group=group,
-                directory=above, cure=f"chmod o+x {above}, or a data directory elsewhere",
-            )  # fmt: skip

@@ -56,7 +56,11 @@ def serve(
 
     configuration = read()
     check_socket(os.path.join(path, SOCKET_FILE))
-    _check_options(listen, client_listen, peers or {})
+    # Overriding options are checked like the file, before anything is made.
+    for where in (listen, client_listen):
+        if where:
+            config.split_address(where, None)
+    config.check_peers(peers or {})
     logs.set_up(configuration.log_level, form=configuration.log_format)
     keep_large_blocks()
     if create is not None and not there(os.path.join(path, STORE_FILE)):
@@ -65,14 +69,6 @@ def serve(
         store = open_store(path, configuration.settings)
     collect_seldom()
     run(path, store, configuration, _announce, read=read)
-
-
-def _check_options(listen: str | None, client_listen: str | None, peers: dict[str, str]) -> None:
-    """Check the overriding options like the file, before anything is made."""
-    for where in (listen, client_listen):
-        if where:
-            config.split_address(where, None)
-    config.check_peers(peers)
 
 
 def _announce(daemon: Daemon) -> None:
@@ -100,7 +96,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--create", metavar="NAME", help="make the queue manager if need be")
     options = parser.parse_args(argv)
     try:
-        peers = dict(_peer(text) for text in options.peer)
+        peers: dict[str, str] = {}
+        for text in options.peer:
+            name, _, where = text.partition("=")
+            if not name or not where:
+                raise ConfigurationError(f"--peer {text!r}: write NAME=HOST:PORT")
+            peers[name] = where
         serve(
             options.data,
             listen=options.listen,
@@ -112,13 +113,6 @@ def main(argv: list[str] | None = None) -> int:
         sys.stderr.write(f"onceq: error ({error.code}): {show_hidden(error.text)}\n")
         return error.exit_code
     return 0
-
-
-def _peer(text: str) -> tuple[str, str]:
-    name, separator, where = text.partition("=")
-    if not separator or not name or not where:
-        raise ConfigurationError(f"--peer {text!r}: write NAME=HOST:PORT")
-    return name, where
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ from onceq.tls.joining import (
     read_answer,
     removed_in,
 )
-from onceq.tls.members import TOLD, Removal, listed, put_removed, read_removed
+from onceq.tls.members import TOLD, listed, put_removed, read_removed
 from onceq.tls.members import joined as joined_lists
 
 # ---- meanings ------------------------------------------------------------------------------------
@@ -241,7 +241,12 @@ class Membership:
             told = removed_in(found)
             forgotten = [one for one in known.values() if one.id not in told]
             if forgotten:
-                self._tell_forgotten(address, forgotten)
+                self._note(
+                    "removals are not known any more where this queue manager has joined",
+                    level=logging.WARNING, address=address, count=len(forgotten),
+                    first=f"{forgotten[0].name} {forgotten[0].id}",
+                    cure="onceq tls remove there; here they hold",
+                )  # fmt: skip
                 more = listed(forgotten[:FORGOTTEN_MAX])
                 await self._asked(by, asked | {"removed": more})
             if joined_lists(known, told) != known:
@@ -282,14 +287,6 @@ class Membership:
             finally:
                 writer.transport.abort()
         return read_answer(raw, address)
-
-    def _tell_forgotten(self, address: str, forgotten: list[Removal]) -> None:
-        self._note(
-            "removals are not known any more where this queue manager has joined",
-            level=logging.WARNING, address=address, count=len(forgotten),
-            first=f"{forgotten[0].name} {forgotten[0].id}",
-            cure="onceq tls remove there; here they hold",
-        )  # fmt: skip
 
     def _failed(self, error: Exception) -> None:
         """Log a failed question when failures begin, and each day; more often at a detailed log

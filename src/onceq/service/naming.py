@@ -104,14 +104,14 @@ class Naming:
     def prepare(self, now: Now, items: Sequence[Input]) -> None:
         """Check the directory if it is time to, or if an input is about the directory."""
         self._now_us = now.mono_us
-        if self.look_us <= now.mono_us or any(map(_about, items)) or self._is_behind(items):
-            self.look(now)
-
-    def _is_behind(self, items: Sequence[Input]) -> bool:
-        """Return True if an input names a public queue or a list that the last check did not
-        find. A program that has just made it, here or elsewhere, uses it at once."""
         known = self._seen.snapshot if self._seen is not None else None
-        return known is not None and any(map(known.lacks, _named(items)))
+        # A program that has just made a public queue or a list, here or elsewhere, uses it at once:
+        # the last check did not find it.
+        if (
+            self.look_us <= now.mono_us or any(map(_about, items))
+            or (known is not None and any(map(known.lacks, _named(items))))
+        ):  # fmt: skip
+            self.look(now)
 
     def look(self, now: Now) -> None:
         """Check whether the directory has changed, and inform the core."""
@@ -169,7 +169,21 @@ class Naming:
         if waits:
             self._try_again()
         elif entry == self._written:
-            self._disputed()
+            # Somebody else has changed it: it is written again when it is time.
+            calm_us = self._now_us - self._written_us
+            if calm_us >= DIRECTORY_DISPUTE_S_MAX * SECOND_US:
+                self._wait_s = 0.0
+            self._wait_s = min(max(self._wait_s * 2, DIRECTORY_LOOK_S), DIRECTORY_DISPUTE_S_MAX)
+            left_s = self._wait_s - calm_us / SECOND_US
+            event(
+                "somebody else has changed what the directory says of this queue manager",
+                directory=self.where, written_again_in_s=max(left_s, 0),
+                cure="look whether a copy of this queue manager runs, and end one of the two",
+            )  # fmt: skip
+            if self._wait_s * SECOND_US <= calm_us:
+                self._write(entry)
+            else:
+                self._later(left_s)
         else:
             self._write(entry)
 
@@ -182,23 +196,6 @@ class Naming:
         name = computer.name.casefold()
         queues = (one for one in known.queues.values() if one.computer.casefold() == name)
         return there, frozenset(queues)
-
-    def _disputed(self) -> None:
-        """Handle a changed own entry: it is written again when it is time."""
-        assert self._written is not None
-        calm_us = self._now_us - self._written_us
-        if calm_us >= DIRECTORY_DISPUTE_S_MAX * SECOND_US:
-            self._wait_s = 0.0
-        self._wait_s = min(max(self._wait_s * 2, DIRECTORY_LOOK_S), DIRECTORY_DISPUTE_S_MAX)
-        event(
-            "somebody else has changed what the directory says of this queue manager",
-            directory=self.where, written_again_in_s=max(self._wait_s - calm_us / SECOND_US, 0),
-            cure="look whether a copy of this queue manager runs, and end one of the two",
-        )  # fmt: skip
-        if self._wait_s * SECOND_US <= calm_us:
-            self._write(self._written)
-        else:
-            self._later(self._wait_s - calm_us / SECOND_US)
 
     def _try_again(self) -> None:
         if self._pending is not None and self._retry_us <= self._now_us:

@@ -111,7 +111,17 @@ class Reaching:
         self, outgoing: int, protocol: str, host: str, peer: bytes, homes: Homes
     ) -> None:  # fmt: skip
         if protocol in ("HTTP", "HTTPS"):
-            await self._connecting_http(outgoing, protocol, host, homes)
+            if not config.available():
+                reason = "messages over HTTP need the library h11: pip install 'onceq[http]'"
+                self._failed(outgoing, reason, ConnectionStatus.CONNECT_FAILURE)
+                return
+            site, port = split_address(host, int(DEFAULT_PORTS[protocol.lower()]))
+            found = self._book.peers.get(f"{protocol}://{host}".casefold())
+            address, at = split_address(found, port) if found is not None else (site, port)
+            wire = PeerWire(self._host, outgoing, http=True)
+            secure = site if protocol == "HTTPS" else None
+            post = partial(self._post, wire, address, at, secure, homes)
+            await self._make(wire, host, (address, at), post)
             return
         name = host if protocol else guid_text(peer)
         where, _ = self._book.find(name)
@@ -127,21 +137,6 @@ class Reaching:
         await self._make(
             wire, name, (address, port), lambda: self._reach(wire, address, port, homes)
         )
-
-    async def _connecting_http(
-        self, outgoing: int, protocol: str, host: str, homes: Homes
-    ) -> None:  # fmt: skip
-        if not config.available():
-            reason = "messages over HTTP need the library h11: pip install 'onceq[http]'"
-            self._failed(outgoing, reason, ConnectionStatus.CONNECT_FAILURE)
-            return
-        name, port = split_address(host, int(DEFAULT_PORTS[protocol.lower()]))
-        where = self._book.peers.get(f"{protocol}://{host}".casefold())
-        address, at = split_address(where, port) if where is not None else (name, port)
-        wire = PeerWire(self._host, outgoing, http=True)
-        secure = name if protocol == "HTTPS" else None
-        post = partial(self._post, wire, address, at, secure, homes)
-        await self._make(wire, host, (address, at), post)
 
     async def _make(
         self, wire: PeerWire, name: str, where: tuple[str, int], reach: Callable[[], Reach]
@@ -280,7 +275,12 @@ class AsyncNetwork:
         self._reaching = Reaching(self, peers, authorities)
         self._listeners: list[Listener] = []
         self._open: dict[Wire, None] = {}
-        self.admission = Admission(budget, self._known_address)
+        self.admission = Admission(
+            budget,
+            lambda address: (
+                address in self._reaching.hosts or address in self.engine.sessions.known
+            ),
+        )
         self._to_write: deque[Wire] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._empty: asyncio.Event | None = None
@@ -410,26 +410,28 @@ class AsyncNetwork:
 
     def _short(self) -> None:
         """Make connections give up descriptors: a spare one was used up, in any thread."""
-        self.in_loop(self._relieve)
 
-    def _relieve(self) -> None:
-        cut = sum(self.admission.relieve() for _ in range(SPARE_DESCRIPTORS))
-        self.engine.rates.event(
-            "file descriptors are short", level=logging.WARNING, spares_left=len(SPARES),
-            connections_cut=cut,
-        )  # fmt: skip
+        def relieve() -> None:
+            cut = sum(self.admission.relieve() for _ in range(SPARE_DESCRIPTORS))
+            self.engine.rates.event(
+                "file descriptors are short", level=logging.WARNING, spares_left=len(SPARES),
+                connections_cut=cut,
+            )  # fmt: skip
+
+        self.in_loop(relieve)
 
     def _tell_later(self, seconds: float) -> None:
         """Schedule the log line with the number of suppressed lines. Any thread may call."""
-        self.in_loop(lambda: self._tell_in(seconds))
 
-    def _tell_in(self, seconds: float) -> None:
-        if self._tell is None:
-            self._tell = self.loop.call_later(seconds, self._tell_now)
+        def tell() -> None:
+            self._tell = None
+            self.use(None, self.engine.rates.tell)
 
-    def _tell_now(self) -> None:
-        self._tell = None
-        self.use(None, self.engine.rates.tell)
+        def begin() -> None:
+            if self._tell is None:
+                self._tell = self.loop.call_later(seconds, tell)
+
+        self.in_loop(begin)
 
     def _look_later(self, seconds: float) -> None:
         """Schedule a check of which applications have read their answers, because others wait for
@@ -520,18 +522,18 @@ class AsyncNetwork:
         def take(made: socket.socket, address: str) -> None:
             self._take(made, address or at_socket(made), factory(), door(address))
 
+        def short(error: OSError) -> None:
+            self.admission.relieve()
+            reason = os.strerror(error.errno or 0).lower()
+            self.engine.rates.event("accepting pauses", level=logging.WARNING, reason=reason)
+
         try:
-            listener = Listener(self.loop, own, take, self._accept_short)
+            listener = Listener(self.loop, own, take, short)
         except BaseException:
             own.close()
             raise
         self._listeners.append(listener)
         return listener
-
-    def _accept_short(self, error: OSError) -> None:
-        self.admission.relieve()
-        reason = os.strerror(error.errno or 0).lower()
-        self.engine.rates.event("accepting pauses", level=logging.WARNING, reason=reason)
 
     def _take(
         self, made: socket.socket, address: str, wire: Wire, context: ssl.SSLContext | str | None
@@ -636,6 +638,3 @@ class AsyncNetwork:
         before."""
         self.membership.directory = snapshot
         self._reaching.learn(snapshot)
-
-    def _known_address(self, address: str) -> bool:
-        return address in self._reaching.hosts or address in self.engine.sessions.known

@@ -228,7 +228,15 @@ class Doors:
         plain = plain_peers(configuration.plain_peers)
         self._check(configuration, tls=made is not None, plain=bool(plain))
         https = config.server_context(configuration, files) if configuration.http_listen else None
-        watchers = _for_watchers(configuration, files) if configuration.metrics_listen else None
+        watchers: ssl.SSLContext | None = None
+        if configuration.metrics_listen:
+            # Monitoring clients know nothing of our protocols: they get the certificate for HTTPS
+            # if there is one, else the identity.
+            config.check_metrics()
+            if configuration.http_certificate:
+                watchers = config.server_context(configuration, files)
+            elif files is not None:
+                watchers = server_context(files, peers=False, alpn=("http/1.1",))
         if configuration.http_authorities:
             # It is read for each connection; an unusable file is reported now.
             config.client_context(configuration.http_authorities, files)
@@ -299,19 +307,17 @@ class Doors:
     def told(self) -> TellDoors:
         """Return what the core judges by, and reports in its status."""
         own = self.own or Own()
-        return TellDoors(
-            identity=self._tls is not None, ends_s=own.ends_s, problem=own.problem,
-            plain_peers=tuple(sorted(self.house.plain)), issued=self._issued(),
-        )  # fmt: skip
-
-    def _issued(self) -> frozenset[bytes]:
-        """Return the queue managers that were given a certificate here."""
+        # The queue managers that were given a certificate here.
+        issued = frozenset[bytes]()
         try:
-            issued = read_members(folder_of(self.path)) if self.path else {}
-            return frozenset(map(guid_bytes, issued)) - {self._guid}
+            members = read_members(folder_of(self.path)) if self.path else {}
+            issued = frozenset(map(guid_bytes, members)) - {self._guid}
         except (OnceqError, ValueError) as error:
             self.note("what was signed here is not known", level=logging.ERROR, reason=str(error))
-            return frozenset()
+        return TellDoors(
+            identity=self._tls is not None, ends_s=own.ends_s, problem=own.problem,
+            plain_peers=tuple(sorted(self.house.plain)), issued=issued,
+        )  # fmt: skip
 
     def tell(self, now_s: int) -> None:
         """Log who may come in without proof, and whether the certificate ends soon."""
@@ -447,15 +453,6 @@ def doors_of(path: str, store: LogStore, configuration: Configuration) -> Doors:
     doors = Doors(path, Identity.unpack(store.identity).guid)
     doors.prepared(configuration)()
     return doors
-
-
-def _for_watchers(configuration: Configuration, files: Files | None) -> ssl.SSLContext | None:
-    """Return the context for monitoring clients, which know nothing of our protocols: with the
-    certificate for HTTPS if there is one, else with the identity; None if there is neither."""
-    config.check_metrics()
-    if configuration.http_certificate:
-        return config.server_context(configuration, files)
-    return server_context(files, peers=False, alpn=("http/1.1",)) if files is not None else None
 
 
 _TLS: Final = (

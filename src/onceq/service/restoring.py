@@ -196,7 +196,13 @@ class Restore:
                 raise DamagedRecord(f"{self._backup} was changed meanwhile; use another backup")
             # In the staged copy: the store can never be started without that record.
             aside = self._record(target)
-            restored = self._configure(target.staging)
+            path = os.path.join(target.staging, CONFIGURATION_FILE)
+            restored = files.exists(path)
+            if restored and self._is.name != self._was.name:
+                head, table, rest = read_file(files, path).decode().partition("\n[")
+                named = re.sub(r"(?m)^name\s*=.*$", f"name = {json.dumps(self._is.name)}", head)
+                text = (named + table + rest).encode()
+                write_file(files, target.staging, CONFIGURATION_FILE, text)
             taken = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._clock.read().wall_s))
             replaced = target.install(f"replaced-{taken}-{uuid.uuid4().hex[:8]}")
         finally:
@@ -213,17 +219,6 @@ class Restore:
             store, self._clock, taken_s=self._manifest.taken_s, position=self._manifest.position,
             previous=self._was.guid if another else b"",
         )  # fmt: skip
-
-    def _configure(self, staging: str) -> bool:
-        """Write the new name into the restored configuration; return whether there is one."""
-        path = os.path.join(staging, CONFIGURATION_FILE)
-        if not self._files.exists(path):
-            return False
-        if self._is.name != self._was.name:
-            head, table, rest = read_file(self._files, path).decode().partition("\n[")
-            named = re.sub(r"(?m)^name\s*=.*$", f"name = {json.dumps(self._is.name)}", head)
-            write_file(self._files, staging, CONFIGURATION_FILE, (named + table + rest).encode())
-        return True
 
     def _report(self, **more: Any) -> dict[str, Any]:
         manifest = self._manifest

@@ -269,7 +269,16 @@ class Sessions:
         peer = self._peers_wanted.pop(outgoing, NO_GUID)
         host, url = self._hosts_wanted.pop(outgoing, ""), self._urls.pop(outgoing, "")
         if url:
-            return self._begin_http(connection, address, outgoing, url, who)
+            from onceq.wire.srmp.session import Posting
+
+            committer = self.committer
+            session = Posting(
+                url=url, own_id=committer.manager.identity.guid, names=self.http,
+                settings=committer.settings, now_us=committer.clock.read().mono_us,
+                announced=committer.manager.state.receipts.of_stream,
+            )  # fmt: skip
+            session.start()
+            return self._add(session, connection, address, outgoing, who)
         return self._begin(connection, address, outgoing, peer, who, host)
 
     def connect_failed(
@@ -288,20 +297,6 @@ class Sessions:
         rates = self.committer.rates
         rates.event("peer not reached", level=level, outgoing=outgoing, reason=reason)
         self.committer.submit(ConnectFailed(outgoing, reason, status))
-
-    def _begin_http(
-        self, connection: Connection, address: str, outgoing: int, url: str, who: Identification
-    ) -> int:
-        from onceq.wire.srmp.session import Posting
-
-        committer = self.committer
-        session = Posting(
-            url=url, own_id=committer.manager.identity.guid, names=self.http,
-            settings=committer.settings, now_us=committer.clock.read().mono_us,
-            announced=committer.manager.state.receipts.of_stream,
-        )  # fmt: skip
-        session.start()
-        return self._add(session, connection, address, outgoing, who)
 
     def _add(
         self, session: AnySession, connection: Connection, address: str, outgoing: int,
@@ -345,13 +340,6 @@ class Sessions:
             self._unpersisted = 0
             if self.pump():
                 self.committer.nudge()
-
-    def _with_itself(self, outgoing: int) -> None:
-        """Open a session with this manager itself, for messages whose name is one of this
-        computer by now."""
-        here, there = ends(self.looped)
-        for end, of in ((here, outgoing), (there, 0)):
-            end.number = self._begin(end, ADDRESS, of, NO_GUID, ITSELF)
 
     def gone(self, number: int, reason: str) -> None:
         """End a session whose connection is gone."""
@@ -445,7 +433,10 @@ class Sessions:
     def connect(self, action: Connect) -> None:
         """Begin to connect."""
         if not action.protocol and action.peer == self.committer.manager.identity.guid:
-            self._with_itself(action.outgoing)
+            # Messages whose name is one of this computer by now.
+            here, there = ends(self.looped)
+            for end, outgoing in ((here, action.outgoing), (there, 0)):
+                end.number = self._begin(end, ADDRESS, outgoing, NO_GUID, ITSELF)
             return
         self._peers_wanted[action.outgoing] = action.peer
         if action.protocol == "OS":

@@ -363,7 +363,11 @@ class Upkeep:
     def _begin_due(self, now: Now, position: int, *, quiet: bool) -> None:
         """Begin a checkpoint or a part of the history, if it is time for one."""
         if self._writing is None:
-            due = position - self._covered >= self._due_bytes()
+            most = self._committer.settings.checkpoint_log_bytes
+            wanted = min(most, SMALL_STATE_LOG_BYTES + STATE_SHARE * self._state_bytes)
+            # Never before the log has grown by four times the size of the state: otherwise
+            # checkpoints would be a large part of all that is written.
+            due = position - self._covered >= max(wanted, 4 * self._state_bytes)
             if quiet:
                 # Nothing was written since the last check, so nobody waits for a checkpoint.
                 if self._quiet_at != position:
@@ -379,13 +383,6 @@ class Upkeep:
     def _begin_emptying(self, now: Now) -> None:
         self._to_empty = False
         self._moved = not self._low and self._emptying.begin(now, self._covered)
-
-    def _due_bytes(self) -> int:
-        most = self._committer.settings.checkpoint_log_bytes
-        wanted = SMALL_STATE_LOG_BYTES + STATE_SHARE * self._state_bytes
-        # Never before the log has grown by four times the size of the state: otherwise checkpoints
-        # would be a large part of all that is written.
-        return max(min(most, wanted), 4 * self._state_bytes)
 
     def _worth_it(self, position: int) -> bool:
         """Return True if a checkpoint gains something now that there is time for one."""
@@ -576,14 +573,11 @@ class Upkeep:
                 disk.checkpoint_install(pending)
                 self._covers(position)
             else:
-                self._no_room()
+                # The checkpoint before stays in force; it is tried again when the log has moved on.
+                self._full_at = self._committer.store.position
+                event("no room for a checkpoint", level=logging.WARNING, position=self._full_at)
 
         self._begin(write, written)
-
-    def _no_room(self) -> None:
-        """Keep the checkpoint before in force; try again when the log has moved on."""
-        self._full_at = self._committer.store.position
-        event("no room for a checkpoint", level=logging.WARNING, position=self._full_at)
 
     def _covers(self, position: int) -> None:
         committer = self._committer

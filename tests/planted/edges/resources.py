@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.planted.planted import Planted
+from onceq.service import listening
+from tests.planted.planted import Planted, edited
 
 ADMISSION = "tests/unit/service/test_admission.py::"
 NETWORK = "tests/unit/service/test_network.py::"
@@ -36,12 +37,6 @@ def _everybody_is_known(patch: pytest.MonkeyPatch) -> None:
 
     original = Admission.speaks
     patch.setattr(Admission, "speaks", lambda self, place, known: original(self, place, known=True))
-
-
-def _accepting_never_pauses(patch: pytest.MonkeyPatch) -> None:
-    from onceq.service.listening import Listener
-
-    patch.setattr(Listener, "_brake", lambda self, error: self._short(error))
 
 
 def _each_line_is_written(patch: pytest.MonkeyPatch) -> None:
@@ -138,7 +133,11 @@ PLANTED = (
             ADMISSION + "test_the_local_socket_has_descriptors_when_strangers_have_none_left"),
     Planted("every-stranger-is-known", _everybody_is_known,
             ADMISSION + "test_strangers_leave_room_for_those_that_are_known"),
-    Planted("accepting-never-pauses", _accepting_never_pauses,
+    Planted("accepting-never-pauses",
+            edited(listening,
+                   "                    self._loop.remove_reader(self._socket.fileno())\n"
+                   "                    self._pause = self._loop.call_later(ACCEPT_PAUSE_S, "
+                   "self._go_on)\n", ""),
             LISTENING + "test_nobody_is_accepted_for_a_while_when_the_system_has_no_descriptors"),
     Planted("each-line-is-written", _each_line_is_written,
             NETWORK + "test_lines_that_strangers_cause_are_counted"),

@@ -24,7 +24,7 @@ PLANTED = (
             "tests/unit/core/management/test_copies_restore.py::"
             "test_how_the_life_before_ended_is_not_known_at_the_first_start"),
     Planted("the-last-start-of-a-file-alone",
-            edited(keeper, "for start in rows.starts]", "for start in rows.starts[-1:]]"),
+            edited(keeper, "for one in rows.starts]", "for one in rows.starts[-1:]]"),
             STARTS + "test_lives_that_end_at_once_are_told_as_well"),
     Planted("starts-are-told-again-with-what-follows",
             edited(projector, "rows.starts.append(Start(position, record.at_us, record.orderly))",

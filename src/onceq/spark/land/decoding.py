@@ -76,7 +76,15 @@ def _reason(fields: Sequence[Field], *, ignore_unknown: bool) -> Column:
         known = sql.array(*(sql.lit(field["name"]) for field in fields))
         unknown = sql.array_except(names, known)
         found = found.when(sql.size(unknown) > 0, _listing("not in the schema: ", unknown))
-    found = found.when(_value(CORRUPT).isNotNull(), _unfit(fields))
+    # Which fields are there and do not have their type; those inside of others are not named.
+    unfit = _those(
+        [field["name"] for field in fields if not set("'[]\\") & set(field["name"])],
+        lambda name: _value(name).isNull() & sql.get_json_object(text, f"$['{name}']").isNotNull(),
+    )
+    which = sql.when(
+        sql.size(unfit) > 0, _listing("not of the type that the schema says: ", unfit)
+    ).otherwise(sql.lit("a field does not have the type of the schema"))
+    found = found.when(_value(CORRUPT).isNotNull(), which)
     needed = [field["name"] for field in fields if not field["nullable"]]
     lacking = _those(needed, lambda name: _value(name).isNull())
     return found.when(sql.size(lacking) > 0, _listing("NOT NULL, and not there: ", lacking))
@@ -89,22 +97,6 @@ def _whole() -> Column:
     text = sql.col(TEXT)
     wide = sql.encode(text, "UTF-16LE") == sql.col("body")
     return sql.when(sql.col("bodyType") == WIDE_TEXT, wide).otherwise(sql.is_valid_utf8(text))
-
-
-def _unfit(fields: Sequence[Field]) -> Column:
-    """Which fields are there and do not have their type; those inside of others are not named."""
-    from pyspark.sql import functions as sql
-
-    def unfit(name: str) -> Column:
-        return (
-            _value(name).isNull() & sql.get_json_object(sql.col(TEXT), f"$['{name}']").isNotNull()
-        )
-
-    named = [field["name"] for field in fields if not set("'[]\\") & set(field["name"])]
-    found = _those(named, unfit)
-    some = sql.lit("a field does not have the type of the schema")
-    listing = _listing("not of the type that the schema says: ", found)
-    return sql.when(sql.size(found) > 0, listing).otherwise(some)
 
 
 def _those(names: Sequence[str], so: Callable[[str], Column]) -> Column:
@@ -186,7 +178,13 @@ def avro_fields_of(text: str) -> list[Field]:
 def _kind(schema: Any, named: dict[str, Any]) -> tuple[Any, bool]:
     """Spark's type, as the JSON of a ``StructType`` has it, and whether it may be null."""
     if isinstance(schema, list):
-        return _union(schema, named)
+        others = [part for part in schema if part != "null"]
+        if len(others) != 1:
+            raise wrong(
+                f"a union of {len(others)} types is no column: {json.dumps(schema)}; of null and "
+                "one other it is"
+            )
+        return _kind(others[0], named)[0], len(others) < len(schema)
     if isinstance(schema, str):
         if schema in PLAIN and schema not in ("fixed", "enum"):
             return PLAIN[schema], False
@@ -227,16 +225,6 @@ def _field(field: Mapping[str, Any], named: dict[str, Any]) -> dict[str, Any]:
     """One inside of a column; whether it may be null is Avro's affair."""
     kind, _ = _kind(field["type"], named)
     return {"name": field["name"], "type": kind, "nullable": True, "metadata": {}}
-
-
-def _union(schema: list[Any], named: dict[str, Any]) -> tuple[Any, bool]:
-    others = [part for part in schema if part != "null"]
-    if len(others) != 1:
-        raise wrong(
-            f"a union of {len(others)} types is no column: {json.dumps(schema)}; of null and one "
-            "other it is"
-        )
-    return _kind(others[0], named)[0], len(others) < len(schema)
 
 
 def decoder(text: str) -> Callable[[bytes], dict[str, Any]]:

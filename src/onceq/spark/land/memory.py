@@ -183,14 +183,21 @@ class Memory:
         Raises:
             ConfigurationError: It is another plan's, or nobody's.
         """
-        wished = self._wished(fields)
+        plan = self._plan
+        wished: dict[str, Any] = {
+            "format": FORMAT, "queues": plan.queues,
+            "columns": list(plan.kept) if plan.columns or plan.body else [],
+            "by_date": plan.by_date, "keep": plan.keep, "table": plan.table, "body": plan.body,
+            "prefix": plan.prefix, "schema": None if fields is None else list(fields),
+            "subscription": f"onceq spark land {uuid.uuid4()}",
+        }  # fmt: skip
         if self._path.exists():
             self.kept = {**DRAINED, **json.loads(self._path.read_text())}
             differs = any(_differs(name, self.kept, wished) for name in (*FIXED, "schema"))
             if self._begun() or not differs:
                 self._go_on(wished)
                 return
-        for folder in (self._to, self._plan.errors) if fields is not None else (self._to,):
+        for folder in (self._to, plan.errors) if fields is not None else (self._to,):
             if folder.is_dir() and any(found.name != HIDDEN for found in folder.iterdir()):
                 raise wrong(
                     f"{folder} has files already, and not from a landing; name an empty or new "
@@ -206,16 +213,6 @@ class Memory:
         planned = offsets.is_dir() and any(offsets.iterdir())
         return planned or self._state.exists() or self.kept["format"] > FORMAT
 
-    def _wished(self, fields: Sequence[Field] | None) -> dict[str, Any]:
-        plan = self._plan
-        columns = list(plan.kept) if plan.columns or plan.body else []
-        return {
-            "format": FORMAT, "queues": plan.queues, "columns": columns, "by_date": plan.by_date,
-            "keep": plan.keep, "table": plan.table, "body": plan.body, "prefix": plan.prefix,
-            "schema": None if fields is None else list(fields),
-            "subscription": f"onceq spark land {uuid.uuid4()}",
-        }  # fmt: skip
-
     def _go_on(self, wished: dict[str, Any]) -> None:
         if self.kept["format"] > FORMAT:
             raise wrong(f"a newer onceq has landed in {self._to}; go on with that one")
@@ -227,33 +224,28 @@ class Memory:
                 )
         if self._state.exists():
             self.counts = Counts(**json.loads(self._state.read_text()))
-            self._check_checkpoint()
+            # Without Spark's record of the last batch the numbers of batches begin anew, and new
+            # messages would be taken for those that are done.
+            last = self.counts.batch
+            if last >= 0 and not self._planned(last).exists():
+                raise wrong(
+                    f"the checkpoint {self.checkpoint} is gone, and without it nobody knows what "
+                    "was landed; put it back, or land in another folder"
+                )
         before, after = self.kept["schema"], wished["schema"]
         if before is None or before == after:
             return
         check_change(before, after, allowed=self._plan.evolve)
-        self._check_open_batch()
-        self.kept["schema"] = after
-        write_json(self._path, self.kept)
-
-    def _check_checkpoint(self) -> None:
-        """Raises ConfigurationError if Spark's record of the last batch is gone: without it the
-        numbers of batches begin anew, and new messages would be taken for those that are done."""
-        if self.counts.batch >= 0 and not self._planned(self.counts.batch).exists():
-            raise wrong(
-                f"the checkpoint {self.checkpoint} is gone, and without it nobody knows what was "
-                "landed; put it back, or land in another folder"
-            )
-
-    def _check_open_batch(self) -> None:
-        """Raises ConfigurationError if a batch may stand in one of its two tables already: by
-        another schema a row could be bad that was good, and stand in both."""
+        # A batch that was begun may stand in one of its two tables already: by another schema a row
+        # could be bad that was good, and stand in both.
         following = self.counts.batch + 1
         if self._planned(following).exists():
             raise wrong(
                 f"batch {following} was begun with the schema as it was, and is not done; run once "
                 "more with that one, to its end, and then with the new one"
             )
+        self.kept["schema"] = after
+        write_json(self._path, self.kept)
 
     def _planned(self, batch: int) -> Path:
         return self.checkpoint / "offsets" / str(batch)

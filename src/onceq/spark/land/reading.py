@@ -67,7 +67,14 @@ def opened(folder: str) -> Landed:
             f"with all of {', '.join(IDENTITY)}"
         )
     # Before the rows: what is landed meanwhile is more rows, and none that is missing.
-    committed = _committed(to)
+    path = to / HIDDEN / "done.json"
+    committed = 0
+    try:
+        committed = int(json.loads(path.read_text())["total"])
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, KeyError) as error:
+        raise wrong(f"{path} cannot be read ({error}); copy the table again") from None
     reader = str(kept["subscription"])
     table = open_table(plan, reader)
     bad = open_errors(plan, reader) if plan.body else None
@@ -109,16 +116,6 @@ def _kept(folder: str, to: Path) -> dict[str, Any]:
     if kept["format"] > FORMAT:
         raise wrong(f"a newer onceq has landed in {folder}; audit it with that one")
     return kept
-
-
-def _committed(to: Path) -> int:
-    path = to / HIDDEN / "done.json"
-    try:
-        return int(json.loads(path.read_text())["total"])
-    except FileNotFoundError:
-        return 0
-    except (OSError, ValueError, KeyError) as error:
-        raise wrong(f"{path} cannot be read ({error}); copy the table again") from None
 
 
 def _read(folder: str, table: Table, prefix: str, there: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -128,7 +128,9 @@ class Replay:
         self._wish = wish
         self._folder = checkpoint.absolute()
         self._plan = self._agreed()
-        self._step = self._read_step()
+        self._step = ReplayStep()
+        with contextlib.suppress(FileNotFoundError):
+            self._step = ReplayStep(**json.loads((self._folder / "step.json").read_text()))
         self._files = self._kept()
         self._timed = -1
         """The file whose times are at hand."""
@@ -169,11 +171,6 @@ class Replay:
 
         names = sorted((path for path in rows.iterdir() if _PART.match(path.name)), key=_place)
         return [(str(path), pq.read_metadata(path).num_rows) for path in names]
-
-    def _read_step(self) -> ReplayStep:
-        with contextlib.suppress(FileNotFoundError):
-            return ReplayStep(**json.loads((self._folder / "step.json").read_text()))
-        return ReplayStep()
 
     # ---- sending --------------------------------------------------------------------------
 
@@ -216,7 +213,11 @@ class Replay:
                 end = min(end, first + max(int(pace.rate * STEP_S), 1))
             step = ReplayStep(last.number + 1, file, first, end, False, last.rows)
             if pace.speed:
-                step.end = first + _due_together(self._times(step), STEP_S * pace.speed)
+                # The rows that are due within a span of the first one; at least one.
+                times = self._times(step)
+                until = times[0] + STEP_S * pace.speed if times else 0.0
+                late = (index for index, at in enumerate(times) if at > until)
+                step.end = first + next(late, max(len(times), 1))
             yield step
 
     def _times(self, step: ReplayStep) -> list[float]:
@@ -308,12 +309,6 @@ class Metronome:
         self._rows += rows
         if self._began is None:
             self._began = self._clock()
-
-
-def _due_together(times: list[float], span_s: float) -> int:
-    """How many rows, from the first on, are due within a span of it; at least one."""
-    late = (index for index, at in enumerate(times) if at > times[0] + span_s)
-    return next(late, max(len(times), 1))
 
 
 def _prepared(spark: SparkSession, wish: ReplayPlan) -> DataFrame:

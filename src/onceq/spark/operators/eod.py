@@ -208,15 +208,14 @@ def verdicts_of(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         codes, memory = found.verdicts, found.memory
         pages.remembered = len(memory.keys)
     if codes is not None:
-        yield _with_acks(codes, _ack_structs(memory, pa.concat_tables(names)))
-
-
-def _ack_structs(memory: Memory, names: Any) -> Any:
-    """Structures ``ACK`` of all that is remembered; ``names``: spellings, the first one counts."""
-    told = names.take(pc.index_in(memory.keys, value_set=names["key"].combine_chunks()))
-    stream, last = (pa.array(memory.fields[name]) for name in ("stream", "last"))
-    texts = [told[name].combine_chunks().cast(pa.string()) for name in KEY]
-    return pa.StructArray.from_arrays([*texts, stream.cast(pa.string()), last], fields=list(ACK))
+        # Of all that is remembered; of its spellings the first one counts.
+        spelled = pa.concat_tables(names)
+        keys = spelled["key"].combine_chunks()
+        told = spelled.take(pc.index_in(memory.keys, value_set=keys))
+        stream, last = (pa.array(memory.fields[name]) for name in ("stream", "last"))
+        texts = [told[name].combine_chunks().cast(pa.string()) for name in KEY]
+        acks = [*texts, stream.cast(pa.string()), last]
+        yield _with_acks(codes, pa.StructArray.from_arrays(acks, fields=list(ACK)))
 
 
 def _with_acks(codes: Codes, acks: Any) -> Any:
@@ -331,17 +330,14 @@ class EodFilter:
     def done(self, table: Any, memory: Memory, now_s: int) -> tuple[Any, Memory]:
         """Rows with their verdicts and the acknowledgments, and what is remembered then."""
         table, rows = self._in_order(table)
-        found = decided(table, rows, self._without_old(memory, now_s), now_s)
+        if self._retire_after_s != NEVER_RETIRED:
+            # Streams are forgotten of which nothing was heard for so long.
+            memory = memory.part(memory.fields["seen"] > now_s - self._retire_after_s)
+        found = decided(table, rows, memory, now_s)
         told = np.flatnonzero(found.seen & (found.lasts > 0))
         acks = _acks(table, found.first[told], found.streams[told], found.lasts[told])
         words = pa.array(VERDICTS).take(pa.array(found.verdicts))
         return pa.concat_tables([table.append_column(VERDICT, words), acks]), found.memory
-
-    def _without_old(self, memory: Memory, now_s: int) -> Memory:
-        """What is left when streams are forgotten of which nothing was heard for so long."""
-        if self._retire_after_s == NEVER_RETIRED:
-            return memory
-        return memory.part(memory.fields["seen"] > now_s - self._retire_after_s)
 
     def _in_order(self, table: Any) -> tuple[Any, Parsed]:
         """Rows in the order in which they are decided, and what their columns say."""

@@ -75,7 +75,14 @@ class Expander:
         found: dict[str, str] = {}
         for name in in_order(self._members(elements_of(text))):
             check_send(name, transactional=self.transactional)
-            placed = self._placed(name)
+            placed = name
+            if name.host == ".":
+                if not self.computer:
+                    raise QueueNotFound(
+                        f"{name}: no computer is meant by the dot here; name one with "
+                        "expand_destinations(computer=...)"
+                    )
+                placed = replace(name, host=self.computer)
             place = self.directory.place_of(placed) if self.directory is not None else ""
             found.setdefault(place or placed.key(), str(placed))
         return Expanded(tuple(found.values()), tuple(found))
@@ -91,16 +98,6 @@ class Expander:
                     )
                 return self.directory.expand(elements)
         return elements
-
-    def _placed(self, name: FormatName) -> FormatName:
-        if name.host != ".":
-            return name
-        if not self.computer:
-            raise QueueNotFound(
-                f"{name}: no computer is meant by the dot here; name one with "
-                "expand_destinations(computer=...)"
-            )
-        return replace(name, host=self.computer)
 
 
 def expand_destinations(
@@ -135,7 +132,14 @@ def expand_destinations(
     free(frame, WHAT, tuple(ADDED))
     require_flag(transactional, "transactional")
     if computer:
-        _check_computer(computer)
+        if not isinstance(computer, str):
+            raise wrong(f"computer is the name of a computer, not {described(computer)}")
+        try:
+            good = parse_path_name(f"{computer}\\private$\\q").host == computer
+        except OnceqError as error:
+            raise wrong(f"computer {computer!r}: {error.text}") from None
+        if not good or computer == ".":
+            raise wrong(f"computer is the name of a computer, not {computer!r}")
     work = Expander(_snapshot(directory), computer, transactional)
 
     def rows(batches: Iterable[Any]) -> Iterator[Any]:
@@ -156,17 +160,6 @@ def refused(frame: Any) -> Any:
     """The sends that it refused, each as it was, and why."""
     need(frame, "refused", REFUSED_BY)
     return frame.where(frame["refusal"].isNotNull()).drop("copy", "copies", "place")
-
-
-def _check_computer(computer: object) -> None:
-    if not isinstance(computer, str):
-        raise wrong(f"computer is the name of a computer, not {described(computer)}")
-    try:
-        good = parse_path_name(f"{computer}\\private$\\q").host == computer
-    except OnceqError as error:
-        raise wrong(f"computer {computer!r}: {error.text}") from None
-    if not good or computer == ".":
-        raise wrong(f"computer is the name of a computer, not {computer!r}")
 
 
 def _snapshot(directory: object) -> Snapshot | None:

@@ -161,8 +161,16 @@ def packed(frame: Any, columns: Sequence[str], buckets: int) -> Any:
     key = tuple(columns)
 
     def parcels(batches: Iterable[Any]) -> Iterator[Any]:
-        for table in _gathered(batches):
-            yield _sorted_out(table, key, buckets)
+        held: list[Any] = []
+        rows = size = 0
+        for batch in batches:
+            held.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows >= PARCEL_ROWS or size >= PARCEL_BYTES:
+                yield _sorted_out(together(held), key, buckets)
+                held, rows, size = [], 0, 0
+        if rows:
+            yield _sorted_out(together(held), key, buckets)
 
     return timed.mapInArrow(parcels, PARCELS)
 
@@ -170,19 +178,6 @@ def packed(frame: Any, columns: Sequence[str], buckets: int) -> Any:
 def unpacked(frame: Any, schema: Any) -> Any:
     """The rows of a frame of parcels."""
     return frame.mapInArrow(_rows, schema)
-
-
-def _gathered(batches: Iterable[Any]) -> Iterator[Any]:
-    held: list[Any] = []
-    rows = size = 0
-    for batch in batches:
-        held.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= PARCEL_ROWS or size >= PARCEL_BYTES:
-            yield together(held)
-            held, rows, size = [], 0, 0
-    if rows:
-        yield together(held)
 
 
 def together(batches: list[Any]) -> Any:

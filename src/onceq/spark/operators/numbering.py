@@ -86,16 +86,6 @@ def numbered_before(after: Any, what: str, key: Sequence[str], buckets: int) -> 
     need(after, what, NUMBERED_COLUMNS)
     if after.isStreaming:
         raise wrong(f"{what} is a stream, and is read once; give a table: spark.read...")
-    table = _lasts(after, key)
-    if table.num_rows > PAIRS_MAX:
-        raise wrong(
-            f"{what} has more than {PAIRS_MAX} pairs of sender and queue; number them in parts"
-        )
-    return by_bucket(memory_of(table, what, key), buckets)
-
-
-def _lasts(after: Any, key: Sequence[str]) -> Any:
-    """The last row of each pair as it is spelled."""
     from pyspark.sql import functions as sql
 
     place = sql.struct(
@@ -106,11 +96,17 @@ def _lasts(after: Any, key: Sequence[str]) -> Any:
         sql.col("sendOrder").cast("bigint").alias("send"),
     )
     there = after.dropna("any", subset=[*key, "commitOrder", "sendOrder", "seqNumber"])
-    found = there.groupBy(*key).agg(sql.max(place).alias("at"))
-    named = found.select(
+    # The last row of each pair as it is spelled.
+    lasts = there.groupBy(*key).agg(sql.max(place).alias("at"))
+    named = lasts.select(
         *key, sql.col("at.stream").cast("string").alias("stream"), "at.last", "at.commit", "at.send"
     )
-    return named.limit(PAIRS_MAX + 1).toArrow()
+    table = named.limit(PAIRS_MAX + 1).toArrow()
+    if table.num_rows > PAIRS_MAX:
+        raise wrong(
+            f"{what} has more than {PAIRS_MAX} pairs of sender and queue; number them in parts"
+        )
+    return by_bucket(memory_of(table, what, key), buckets)
 
 
 def memory_of(table: Any, what: str, key: Sequence[str]) -> Memory:
@@ -207,28 +203,25 @@ def number(
     before = {} if after is None else numbered_before(after, WHAT, KEY, buckets)
     schema = with_columns(frame, ADDED)
     if acknowledgments is not None:
-        frame = _with_acknowledgments(frame, acknowledgments)
+        from pyspark.sql import functions as sql
+
+        need(acknowledgments, f"{WHAT}: acknowledgments", ACKNOWLEDGED)
+        if acknowledgments.isStreaming != frame.isStreaming:
+            raise wrong(
+                f"{WHAT}: messages and acknowledgments are both streams, or neither; "
+                f"read {'them' if frame.isStreaming else 'both'} with "
+                f"{'spark.readStream' if frame.isStreaming else 'spark.read'}"
+            )
+        told = acknowledgments.select(
+            *KEY, sql.col("streamId").cast("string").alias(ACK_STREAM),
+            sql.col("seqNumber").cast("bigint").alias(ACK_NUMBER),
+        )  # fmt: skip
+        told = told.where(f"{ACK_NUMBER} is not null")
+        frame = frame.unionByName(told, allowMissingColumns=True)
     work = Numbering(stamp, buckets, before)
     if frame.isStreaming:
         return bucketed(frame, WHAT, KEY, work, schema)
     return _numbered(frame, work, schema)
-
-
-def _with_acknowledgments(frame: Any, told: Any) -> Any:
-    from pyspark.sql import functions as sql
-
-    need(told, f"{WHAT}: acknowledgments", ACKNOWLEDGED)
-    if told.isStreaming != frame.isStreaming:
-        raise wrong(
-            f"{WHAT}: messages and acknowledgments are both streams, or neither; "
-            f"read {'them' if frame.isStreaming else 'both'} with "
-            f"{'spark.readStream' if frame.isStreaming else 'spark.read'}"
-        )
-    rows = told.select(
-        *KEY, sql.col("streamId").cast("string").alias(ACK_STREAM),
-        sql.col("seqNumber").cast("bigint").alias(ACK_NUMBER),
-    )  # fmt: skip
-    return frame.unionByName(rows.where(f"{ACK_NUMBER} is not null"), allowMissingColumns=True)
 
 
 def _numbered(frame: Any, work: Numbering, schema: Any) -> Any:

@@ -93,7 +93,13 @@ def _live(
     """The rows of one key after another; changes ``streams`` and ``lasts``."""
     new_key = np.concatenate(([True], key[1:] != key[:-1]))
     part_begins = new_key | np.concatenate(([True], stream[1:] != stream[:-1]))
-    known = _highest_before(key, stream, number, part_begins, streams, lasts)
+    # For each row the highest number before it in its stream; what was known counts. Parts are told
+    # apart by their upper half, so that one running maximum serves all of them.
+    start = np.where(stream == streams[key], lasts[key], 0)
+    upper = (np.cumsum(part_begins) - 1) << 32
+    highest: Ints = np.maximum.accumulate(upper | np.maximum(number, start)) & NUMBER_MAX
+    known: Ints = np.concatenate(([0], highest[:-1]))
+    known[part_begins] = start[part_begins]
     early = before > known
     # A formula is exact where nothing comes too early and no stream is gone back to: then the last
     # accepted number is the highest one so far. Other keys are decided row by row.
@@ -110,19 +116,6 @@ def _live(
     streams[end_keys] = stream[ends]
     lasts[end_keys] = np.maximum(known, number)[ends]
     return found
-
-
-def _highest_before(
-    key: Ints, stream: Streams, number: Ints, begins: Flags, streams: Streams, lasts: Ints
-) -> Ints:
-    """For each row the highest number before it in its stream; what was known counts."""
-    start = np.where(stream == streams[key], lasts[key], 0)
-    # Parts are told apart by their upper half, so that one running maximum serves all of them.
-    upper = (np.cumsum(begins) - 1) << 32
-    highest: Ints = np.maximum.accumulate(upper | np.maximum(number, start)) & NUMBER_MAX
-    known: Ints = np.concatenate(([0], highest[:-1]))
-    known[begins] = start[begins]
-    return known
 
 
 def _one_by_one(

@@ -292,7 +292,16 @@ def state(
         at: reader.option("operatorId", at).load(place)
         for at in _operators(spark, place, operator_id)
     }
-    samples = {at: _sample(frame, place) for at, frame in frames.items()}
+    from pyspark.errors import PySparkException
+
+    # The fields of one bucket's memory; None where nothing is remembered yet.
+    samples: dict[int, frozenset[str] | None] = {}
+    for at, frame in frames.items():
+        try:
+            row = frame.select(f"value.{STATE_VARIABLE}").first()
+        except PySparkException as error:
+            raise wrong(f"{place} cannot be read: {_first_line(error)}") from None
+        samples[at] = None if row is None else frozenset(Memory.opened(bytes(row[0]), place).fields)
     mine = [at for at, found in samples.items() if found is None or found == kind.fields]
     full = [at for at in mine if samples[at] is not None]
     if not mine:
@@ -347,17 +356,6 @@ def _is_ours(row: Any) -> bool:
     except (ValueError, TypeError, KeyError, AttributeError):
         return False
     return names == [STATE_VARIABLE]
-
-
-def _sample(frame: Any, place: str) -> frozenset[str] | None:
-    """The fields of one bucket's memory; None where nothing is remembered yet."""
-    from pyspark.errors import PySparkException
-
-    try:
-        row = frame.select(f"value.{STATE_VARIABLE}").first()
-    except PySparkException as error:
-        raise wrong(f"{place} cannot be read: {_first_line(error)}") from None
-    return None if row is None else frozenset(Memory.opened(bytes(row[0]), place).fields)
 
 
 def _rows(kind: StateKind) -> Callable[[Iterable[Any]], Iterator[Any]]:

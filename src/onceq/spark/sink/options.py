@@ -307,7 +307,22 @@ def columns_of(schema: Any, options: SinkOptions) -> tuple[str, ...]:
             )
         names.append(column.name)
     if carrying:
-        _carried(names, options)
+        if not {"queue", "destination"} & set(names):
+            raise wrong(
+                "rows that carry their place in a stream say which queue it is for: column queue, "
+                "or destination"
+            )
+        if "prevNumber" not in names and "body" in names:
+            raise wrong(
+                "rows with a body and streamId are messages, and have a column prevNumber: the "
+                "number before each, 0 for none; order acknowledgments have neither"
+            )
+        if "prevNumber" not in names and not options.queue and "destination" not in names:
+            raise wrong(
+                "order acknowledgments do not go to the queue that they are about: say where they "
+                r'go, .option("queue", r"private$\acks"), or rename queue to destination and add '
+                "queue"
+            )
     if "body" not in names and not (carrying and "prevNumber" not in names):
         raise wrong(
             "there is no column body, the message itself; for example "
@@ -334,27 +349,6 @@ def carries(names: Iterable[str]) -> bool:
             f"{', '.join(lacking)} is not there. Add it, or drop the others"
         )
     return not lacking
-
-
-def _carried(names: Sequence[str], options: SinkOptions) -> None:
-    """Raises ConfigurationError where it cannot be said what rows carry."""
-    if not {"queue", "destination"} & set(names):
-        raise wrong(
-            "rows that carry their place in a stream say which queue it is for: column queue, or "
-            "destination"
-        )
-    if "prevNumber" in names:
-        return
-    if "body" in names:
-        raise wrong(
-            "rows with a body and streamId are messages, and have a column prevNumber: the number "
-            "before each, 0 for none; order acknowledgments have neither"
-        )
-    if not options.queue and "destination" not in names:
-        raise wrong(
-            "order acknowledgments do not go to the queue that they are about: say where they go, "
-            r'.option("queue", r"private$\acks"), or rename queue to destination and add queue'
-        )
 
 
 def _unknown(name: str, known: list[str]) -> str:

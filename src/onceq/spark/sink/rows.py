@@ -111,7 +111,12 @@ class Carrying:
             size += sizes
             bad |= (sizes == 0) & (field != "admin")
         head["size"] = size
-        acks, others = self._acknowledgments(columns, rows)
+        # Which rows are order acknowledgments, and which are not even a message.
+        none = np.ones(rows, np.bool_)
+        empty = _null(columns["body"]) if "body" in columns else none
+        ahead = _null(columns["prevNumber"]) if "prevNumber" in columns else none
+        acks: Flags = empty & ahead
+        others: Flags = (empty != ahead) | (acks & (not self._apart))
         head["kind"] = np.where(acks, layout.ORDER_ACK, layout.MESSAGE)
         troubles = np.select(
             [bad, others, faults], [NO_PLACE, NO_MESSAGE, OUT_OF_RANGE], default=0
@@ -143,15 +148,6 @@ class Carrying:
             head["previous"] = previous
             good &= fits | _null(columns["prevNumber"])
         return good
-
-    def _acknowledgments(self, columns: Mapping[str, pa.Array], rows: int) -> tuple[Flags, Flags]:
-        """Which rows are order acknowledgments, and which are not even a message."""
-        none = np.ones(rows, np.bool_)
-        empty = _null(columns["body"]) if "body" in columns else none
-        ahead = _null(columns["prevNumber"]) if "prevNumber" in columns else none
-        acks: Flags = empty & ahead
-        others: Flags = (empty != ahead) | (acks & (not self._apart))
-        return acks, others
 
     def _values(self, head: Any, columns: Mapping[str, pa.Array]) -> Flags:
         """Put everything else into the headers; which rows have a value that does not fit."""
@@ -308,7 +304,12 @@ class Pieces:
             batch = batch.take(pa.array(order))
             faults = None if faults is None else faults[order]
         body = batch.column(self._body)
-        offsets, data = _bytes_of(body)
+        # Where each body begins and ends, and the bytes in which they stand.
+        _, edges, stored = body.buffers()
+        wide = str(body.type).startswith("large_")
+        offsets = np.frombuffer(edges, dtype=np.int64 if wide else np.int32)
+        offsets = offsets[body.offset : body.offset + len(body) + 1]
+        data = memoryview(stored) if stored is not None else memoryview(b"")
         troubles = _troubles(body, offsets, faults)
         starts = self._starts(batch, troubles)
         columns = {index: batch.column(index) for index in self._cut}
@@ -328,7 +329,10 @@ class Pieces:
             trouble = _TROUBLES[troubles[first]] if troubles is not None else None
             at: Sequence[int] = range(first, end)
             if order is not None:
-                at = _neighbours(order[first:end].tolist())
+                # They rise: as a range if they are one.
+                at = order[first:end].tolist()
+                span = range(at[0], at[-1] + 1)
+                at = span if len(span) == len(at) else at
             yield Piece(at, bodies, queue, values, trouble)
 
     def _by_place(self, batch: pa.RecordBatch) -> np.ndarray[Any, Any] | None:
@@ -357,9 +361,15 @@ class Pieces:
                 differs[1:] |= changes
         if troubles is not None:
             differs[1:] |= troubles[1:] != troubles[:-1]
-        seldom = self._seldom(batch)
-        if seldom is not None:
-            differs[1:] |= seldom
+        # Where label and the like change, if that is seldom: then what is alike is sent as alike,
+        # which costs nothing for each row.
+        others = np.zeros(batch.num_rows - 1, dtype=bool)
+        for index, _ in self._own:
+            changes = _changes(batch.column(index))
+            if changes is not None:
+                others |= changes
+        if np.count_nonzero(others) * ALIKE_ROWS_MIN <= batch.num_rows:
+            differs[1:] |= others
         for index, name in self._own:
             # What is wrong with a value is said of its row alone.
             doubtful = _doubtful(name, batch.column(index))
@@ -368,22 +378,6 @@ class Pieces:
                 differs[1:] |= doubtful[:-1]
         found: list[int] = np.flatnonzero(differs).tolist()
         return found
-
-    def _seldom(self, batch: pa.RecordBatch) -> np.ndarray[Any, Any] | None:
-        """Where label and the like change, if that is seldom: then what is alike is sent as alike,
-        which costs nothing for each row."""
-        found = np.zeros(batch.num_rows - 1, dtype=bool)
-        for index, _ in self._own:
-            changes = _changes(batch.column(index))
-            if changes is not None:
-                found |= changes
-        return found if np.count_nonzero(found) * ALIKE_ROWS_MIN <= batch.num_rows else None
-
-
-def _neighbours(rows: list[int]) -> Sequence[int]:
-    """Rising indices, as a range if they are one."""
-    span = range(rows[0], rows[-1] + 1)
-    return span if len(span) == len(rows) else rows
 
 
 def _add(
@@ -477,15 +471,6 @@ def _changes(column: pa.Array) -> np.ndarray[Any, Any] | None:
     return found
 
 
-def _bytes_of(body: pa.Array) -> tuple[np.ndarray[Any, Any], memoryview]:
-    """Where each body begins and ends, and the bytes in which they stand."""
-    wide = str(body.type).startswith("large_")
-    _, offsets, data = body.buffers()
-    table = np.frombuffer(offsets, dtype=np.int64 if wide else np.int32)
-    view = memoryview(data) if data is not None else memoryview(b"")
-    return table[body.offset : body.offset + len(body) + 1], view
-
-
 def _run(offsets: np.ndarray[Any, Any], data: memoryview, first: int, end: int) -> Run:
     lengths = array(LENGTH_TYPE)
     lengths.frombytes(np.diff(offsets[first : end + 1]).astype(np.uint32).tobytes())
@@ -528,7 +513,13 @@ def rows_sum(batch: pa.RecordBatch, names: Sequence[str]) -> int:
         # The name goes before the values: the same value in another column is another row.
         before = crc32(name.encode())
         sums = list(map(crc32, _values_of(batch.column(index)), [one ^ before for one in sums]))
-    return int(_mixed(np.array(sums, np.uint64)).sum(dtype=np.uint64))
+    mixed = np.array(sums, np.uint64)
+    # Spread over 64 bits, so that other rows have another sum (splitmix64).
+    with np.errstate(over="ignore"):
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed = mixed ^ (mixed >> np.uint64(31))
+    return int(mixed.sum(dtype=np.uint64))
 
 
 def _values_of(column: pa.Array) -> Iterable[bytes | memoryview]:
@@ -544,12 +535,3 @@ def _values_of(column: pa.Array) -> Iterable[bytes | memoryview]:
     view = memoryview(data) if data is not None else memoryview(b"")
     # Slices of the buffer: no body is copied.
     return [view[first:end] for first, end in pairwise(ends)]
-
-
-def _mixed(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Spread over 64 bits, so that other rows have another sum (splitmix64)."""
-    with np.errstate(over="ignore"):
-        values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mixed: np.ndarray[Any, Any] = values ^ (values >> np.uint64(31))
-    return mixed

@@ -142,7 +142,12 @@ class Task:
         self._at: Sequence[int] | None = None
         self.refused = 0
         if options.errors:
-            self._check_errors(options.errors)
+            queue = options.errors
+            opened = line.do(lambda manager: _opened(manager, queue))
+            if not (opened.local and opened.transactional):
+                raise ConfigurationError(
+                    f"errorQueue {queue} is not a transactional queue on {line.name}"
+                )
 
     def take(self, batch: pa.RecordBatch, first: int, at: Sequence[int] | None = None) -> None:
         """Send the rows of a batch.
@@ -169,13 +174,6 @@ class Task:
     def _number(self, index: int) -> int:
         """The number of a row in the partition."""
         return self._first + (index if self._at is None else int(self._at[index]))
-
-    def _check_errors(self, queue: str) -> None:
-        opened = self._line.do(lambda manager: _opened(manager, queue))
-        if not (opened.local and opened.transactional):
-            raise ConfigurationError(
-                f"errorQueue {queue} is not a transactional queue on {self._line.name}"
-            )
 
     # ---- sending --------------------------------------------------------------------------
 

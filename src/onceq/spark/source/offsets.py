@@ -113,7 +113,12 @@ class Offset:
         if self.ended:
             packed["ended"] = by_identity({key: _ordered(how) for key, how in self.ended.items()})
         if self.left:
-            packed["left"] = _ordered({one: _packed(part) for one, part in self.left.items()})
+            left: dict[str, dict[str, Any]] = {}
+            for one, part in self.left.items():
+                left[one] = {"from": part.after, "name": part.key, "to": part.to}
+                if part.messages is not None:
+                    left[one]["messages"] = part.messages
+            packed["left"] = _ordered(left)
         if self.query:
             packed["query"] = self.query
         packed["to"] = by_identity(self.to)
@@ -139,7 +144,15 @@ class Offset:
                     names[one]: {str(how): int(count) for how, count in ended.items()}
                     for one, ended in packed.get("ended", {}).items()
                 },
-                {one: _unpacked(part) for one, part in packed.get("left", {}).items()},
+                {
+                    one: Range(
+                        str(part["name"]),
+                        int(part["from"]),
+                        int(part["to"]),
+                        None if part.get("messages") is None else int(part["messages"]),
+                    )
+                    for one, part in packed.get("left", {}).items()
+                },
                 str(packed.get("query", "")),
             )
         except (KeyError, TypeError, ValueError, AttributeError):
@@ -156,19 +169,6 @@ class Offset:
                 ended = self.ended.get(name, {})
                 ranges.append(Range(name, after, to, self.messages.get(name), ended))
         return ranges
-
-
-def _packed(part: Range) -> dict[str, Any]:
-    packed = {"from": part.after, "name": part.key, "to": part.to}
-    return packed if part.messages is None else {**packed, "messages": part.messages}
-
-
-def _unpacked(packed: Mapping[str, Any]) -> Range:
-    count = packed.get("messages")
-    return Range(
-        str(packed["name"]), int(packed["from"]), int(packed["to"]),
-        None if count is None else int(count),
-    )  # fmt: skip
 
 
 def _ordered(values: Mapping[str, T]) -> dict[str, T]:

@@ -220,7 +220,17 @@ def parse(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
     if mode not in ("receive", "peek"):
         raise wrong(f"readMode is receive or peek, not {mode!r}")
     if not stream:
-        _only_for_streams(values, mode)
+        if mode == "receive":
+            raise wrong(
+                "readMode is receive, but a batch read cannot know when it is safe to remove "
+                "messages; use readStream with trigger(availableNow=True), or readMode peek"
+            )
+        for name in (
+            "maxMessagesPerTrigger", "maxBytesPerTrigger", "failOnDataLoss", "skipFinished",
+            "minOffsetsPerTrigger", "maxTriggerDelay", "afterRead",
+        ):  # fmt: skip
+            if name in values:
+                raise wrong(f"{name} is for streams; a batch read takes what is there")
     elif "endingOffsets" in values:
         raise wrong("endingOffsets is for batch reads; a stream has no end")
     subscription = values.get("subscription", "")
@@ -292,20 +302,6 @@ def _not_both(values: Mapping[str, str]) -> None:
         raise wrong(
             f"minOffsetsPerTrigger is {least}, and a batch has at most {min(most, BATCH_MESSAGES)}"
         )
-
-
-def _only_for_streams(values: Mapping[str, str], mode: str) -> None:
-    if mode == "receive":
-        raise wrong(
-            "readMode is receive, but a batch read cannot know when it is safe to remove "
-            "messages; use readStream with trigger(availableNow=True), or readMode peek"
-        )
-    for name in (
-        "maxMessagesPerTrigger", "maxBytesPerTrigger", "failOnDataLoss", "skipFinished",
-        "minOffsetsPerTrigger", "maxTriggerDelay", "afterRead",
-    ):  # fmt: skip
-        if name in values:
-            raise wrong(f"{name} is for streams; a batch read takes what is there")
 
 
 USUAL: Final = {

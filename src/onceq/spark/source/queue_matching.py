@@ -142,7 +142,15 @@ class Discovery:
                 if self._pattern is None:
                     raise
                 del self.targets[key]
-        _all_different(self.targets, sights)
+        # Two addresses may lead to one queue manager.
+        by_identity: dict[str, str] = {}
+        for key, sight in sights.items():
+            other = by_identity.setdefault(sight.identity, key)
+            if other != key:
+                raise wrong(
+                    f"{self.targets[other]} and {self.targets[key]} are the same queue; name it "
+                    "once"
+                )
         return sights
 
     def unread(self, key: str, place: int, identity: str) -> int | None:
@@ -166,15 +174,6 @@ class Discovery:
             except OnceqError:
                 return None
         return None
-
-
-def _all_different(targets: Mapping[str, Target], sights: Mapping[str, QueueSample]) -> None:
-    """Two addresses may lead to one queue manager."""
-    by_identity: dict[str, str] = {}
-    for key, sight in sights.items():
-        other = by_identity.setdefault(sight.identity, key)
-        if other != key:
-            raise wrong(f"{targets[other]} and {targets[key]} are the same queue; name it once")
 
 
 def unsteady(target: Target, sight: QueueSample) -> str:

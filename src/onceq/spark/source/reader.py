@@ -158,7 +158,13 @@ class OnceqReader(DataSourceReader):  # type: ignore[misc]
         """
         ranges: list[Range] = []
         apart: list[tuple[Range, ...]] = []
-        targets = self._all_targets()
+        # The queues that are named, or those that a pattern finds now.
+        targets = list(self._options.targets)
+        pattern = self._options.pattern
+        if pattern is not None:
+            for at, near in pattern.managers:
+                with self._access(at) as access:
+                    targets += pattern.matching(at, near, access.queues(pattern.text))
         managers = dict.fromkeys(target.manager for target in targets)
         guids: dict[str, str] = {}
         for manager in managers:
@@ -183,16 +189,6 @@ class OnceqReader(DataSourceReader):  # type: ignore[misc]
 
     def _access(self, manager: str) -> Access:
         return Access(manager, self._options.patience, self._options.credentials)
-
-    def _all_targets(self) -> Sequence[Target]:
-        """The queues that are named, or those that a pattern finds now."""
-        found = list(self._options.targets)
-        pattern = self._options.pattern
-        for manager, near in pattern.managers if pattern else ():
-            with self._access(manager) as access:
-                assert pattern is not None
-                found += pattern.matching(manager, near, access.queues(pattern.text))
-        return found
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""

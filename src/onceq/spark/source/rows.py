@@ -391,23 +391,6 @@ def _chosen(codes: Any, texts: Sequence[str | None]) -> pa.Array:
     return pa.array(texts, pa.string()).take(pa.array(codes))
 
 
-def _rows_of_bytes(rows: Any, nulls: Any = None) -> pa.Array:
-    """Binary values of one size out of a table with one row for each.
-
-    Args:
-        nulls: Where there is no value; None: nowhere.
-    """
-    count, size = rows.shape
-    edges = np.arange(0, (count + 1) * size, size, dtype=np.int32)
-    data = np.ascontiguousarray(rows)
-    made = pa.BinaryArray.from_buffers(
-        pa.binary(), count, [None, pa.py_buffer(edges), pa.py_buffer(data)]
-    )
-    if nulls is None or not nulls.any():
-        return made
-    return pc.if_else(pa.array(~nulls), made, pa.scalar(None, pa.binary()))
-
-
 # ---- columns ---------------------------------------------------------------------------------
 
 
@@ -448,13 +431,21 @@ def _extension(table: _Table) -> pa.Array:
 
 
 def _with_source(packets: Packets, numbers: Any, nulls: Any = None) -> pa.Array:
-    """Identifiers of 20 bytes: the source, and a number of 32 bits."""
+    """Identifiers of 20 bytes: the source, and a number of 32 bits.
+
+    Args:
+        nulls: Where there is no value; None: nowhere.
+    """
     four = np.ascontiguousarray(numbers, "<u4").view(np.uint8).reshape(-1, 4)
-    return _rows_of_bytes(np.hstack((packets.sources, four)), nulls)
-
-
-def _message_id(table: _Table) -> pa.Array:
-    return _with_source(table.packets, table.packets.top(at.OFF_MESSAGE_NUMBER))
+    data = np.ascontiguousarray(np.hstack((packets.sources, four)))
+    count, size = data.shape
+    edges = np.arange(0, (count + 1) * size, size, dtype=np.int32)
+    made = pa.BinaryArray.from_buffers(
+        pa.binary(), count, [None, pa.py_buffer(edges), pa.py_buffer(data)]
+    )
+    if nulls is None or not nulls.any():
+        return made
+    return pc.if_else(pa.array(~nulls), made, pa.scalar(None, pa.binary()))
 
 
 def _xact_id(table: _Table) -> pa.Array:
@@ -555,7 +546,7 @@ _MAKE: Final[dict[str, Callable[[_Table], Any]]] = {
     "queueManager": lambda t: _same(t.manager, t.count),
     "queue": lambda t: _same(t.queue, t.count),
     "lookupId": lambda t: _beside(t.batch.lookup_ids, "int64"),
-    "messageId": _message_id,
+    "messageId": lambda t: _with_source(t.packets, t.packets.top(at.OFF_MESSAGE_NUMBER)),
     "correlationId": lambda t: t.packets.cut(
         t.packets.properties + at.PROP_CORRELATION, t.packets.properties + at.PROP_BODY_TYPE
     ),

@@ -142,8 +142,14 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         """The end of the batch behind a place; ``start`` itself if there is nothing."""
         found = self._reach(begins, sights, limit)
         count = sum(view.messages for view in found.values())
-        if count and not isinstance(limit, ReadAllAvailable) and self._too_few(count):
-            # They are there, so a wait for news would end at once.
+        last_s, options = self._last_batch_s, self._options
+        if (
+            count and not isinstance(limit, ReadAllAvailable)
+            and self._until is None and last_s is not None
+            and count < options.messages_min and self._clock() < last_s + options.delay_s
+        ):  # fmt: skip
+            # It is better to wait for more messages than to make a batch of these. They are there,
+            # so a wait for news would end at once.
             pause(IDLE_WAIT_S)
             return start
         if count:
@@ -152,7 +158,13 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             self._at, self._in_flight = end.to, end.messages if self._options.receive else {}
             self._made = end.pack()
             return self._made
-        self._tell_locked(found)
+        # It is told once that a queue has messages, and gives none before somebody's transaction
+        # ends.
+        waiting = {key: view.locked for key, view in found.items() if view.locked}
+        for key, at in waiting.items():
+            if self._waiting_for.get(key) != at:
+                tell_locked(str(self._queues.targets[key]), at)
+        self._waiting_for = waiting
         if self._until is not None:
             # The end of an AvailableNow run; Spark does not always say so.
             self._release()
@@ -162,13 +174,6 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         else:
             self._wait(begins)
         return start
-
-    def _too_few(self, count: int) -> bool:
-        """Whether it is better to wait for more messages than to make a batch of these."""
-        last = self._last_batch_s
-        if self._until is not None or last is None:
-            return False
-        return count < self._options.messages_min and self._clock() < last + self._options.delay_s
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The limit of the options; Spark hands it back, or asks for everything."""
@@ -289,18 +294,14 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             tell_left(had.key, self._queues.unread(had.key, had.to, identity))
         self._told |= {*found.joined, *found.place.left}
         self._query = place.query or self._query
-        self._check_readers(found.place)
-        return found
-
-    def _check_readers(self, place: Offset) -> None:
-        """Check who has read these queues; again after each hold that was taken, because another
-        reader may have been there meanwhile."""
+        # Who has read these queues is asked again after each hold that was taken, because another
+        # reader may have been there meanwhile.
         holds = sum(access.holds for access in self._queues.accesses.values())
-        if not self._options.receive or holds == self._checked:
-            return
-        found = self._readers(self._queues.targets)
-        check(place, found, self._reader(place), told=self._options.told)
-        self._checked = holds
+        if self._options.receive and holds != self._checked:
+            readers = self._readers(self._queues.targets)
+            check(found.place, readers, self._reader(found.place), told=self._options.told)
+            self._checked = holds
+        return found
 
     def _readers(self, keys: Iterable[str]) -> dict[str, list[ReaderView]]:
         targets = {key: self._queues.targets[key] for key in keys}
@@ -330,14 +331,6 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         target = self._queues.targets[part.key]
         return self._access(target).count(target.queue, part, messages=messages, bytes=bytes)
 
-    def _tell_locked(self, found: Mapping[str, RangeView]) -> None:
-        """Say once that a queue has messages, and gives none before somebody's transaction ends."""
-        waiting = {key: view.locked for key, view in found.items() if view.locked}
-        for key, place in waiting.items():
-            if self._waiting_for.get(key) != place:
-                tell_locked(str(self._queues.targets[key]), place)
-        self._waiting_for = waiting
-
     # ---- rows -----------------------------------------------------------------------------
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[RangePartition]:
@@ -346,8 +339,15 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             return []
         place = self._batch(Offset.unpack(end))
         ranges = place.ranges()
-        if end != self._made and not self._check_again(place):
-            return []
+        if end != self._made:
+            # It comes again: nothing of it may be missing.
+            options = self._options
+            if options.receive and not check_batch(
+                place, self._readers(place.to), self._reader(place), skip=options.skip_finished
+            ):
+                return []
+            for part in ranges:
+                self._judge(part, self._count(part).messages, "read")
         tasks = [
             tuple(self._counted(part) for part in parts)
             for parts in split(ranges, self._options.partitions_min)
@@ -357,17 +357,6 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             self._judge(whole, there, "read")
         guids = {t.manager: self._access(t).who(t.queue)[1] for t in self._queues.targets.values()}
         return [RangePartition(parts, guids, self._queues.targets) for parts in tasks]
-
-    def _check_again(self, place: Offset) -> bool:
-        """Whether a batch that comes again is read; raises if something of it is missing."""
-        options = self._options
-        if options.receive and not check_batch(
-            place, self._readers(place.to), self._reader(place), skip=options.skip_finished
-        ):
-            return False
-        for part in place.ranges():
-            self._judge(part, self._count(part).messages, "read")
-        return True
 
     def _batch(self, place: Offset) -> Offset:
         """The end of a batch, by the keys of now."""
