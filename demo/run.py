@@ -14,16 +14,7 @@ import onceq
 from demo.children import Listener
 from demo.flights import Departures
 from demo.landing import POLL_S, Landing
-from demo.managers import (
-    AUDIT,
-    AUDIT_QUEUE,
-    HUB,
-    HUB_QUEUE,
-    LATE_QUEUE,
-    TARGETS,
-    Daemon,
-    Network,
-)
+from demo.managers import AUDIT, AUDIT_QUEUE, HUB, HUB_QUEUE, LATE_QUEUE, TARGETS, Daemon, Network
 from demo.patience import Patience
 from demo.proofs import Off, check_filter, prove
 from demo.report import LINES, Findings

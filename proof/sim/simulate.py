@@ -23,16 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from onceq.service import upkeep
-from proof.sim.apps import (
-    delaying,
-    jobs,
-    onlookers,
-    pausing,
-    places,
-    readers,
-    subjects,
-    wholes,
-)
+from proof.sim.apps import delaying, jobs, onlookers, pausing, places, readers, subjects, wholes
 from proof.sim.base import marks
 from proof.sim.base.trace import Violation
 from proof.sim.faults import beside, lives

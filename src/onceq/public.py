@@ -24,14 +24,7 @@ from onceq.errors import (
 from onceq.model import names
 from onceq.model.branches import Vote, Xid
 from onceq.model.identity import MessageId, TransactionId
-from onceq.model.message import (
-    Acknowledge,
-    Delivery,
-    Journal,
-    Message,
-    MessageHeaders,
-    Properties,
-)
+from onceq.model.message import Acknowledge, Delivery, Journal, Message, MessageHeaders, Properties
 from onceq.model.results import Outcome
 from onceq.model.settings import Settings
 from onceq.model.views.looks import BranchView, DecisionView, GroupResult, GroupView

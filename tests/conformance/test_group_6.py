@@ -22,15 +22,7 @@ from tests.conformance.one_queue import (
     three,
     world,
 )
-from tests.conformance.reading import (
-    body,
-    code_of,
-    cursor,
-    move,
-    purge,
-    reject,
-    seek,
-)
+from tests.conformance.reading import body, code_of, cursor, move, purge, reject, seek
 from tests.conformance.world import Node, World, lookups
 
 __all__ = ["a", "three", "world"]

@@ -19,15 +19,7 @@ from onceq.errors import (
 )
 from onceq.model.branches import Xid
 from onceq.model.limits import READERS_MAX
-from onceq.model.requests import (
-    Access,
-    ForgetReader,
-    Receive,
-    Remove,
-    RenewHold,
-    Share,
-    TakeRead,
-)
+from onceq.model.requests import Access, ForgetReader, Receive, Remove, RenewHold, Share, TakeRead
 from onceq.testing.disk import STORE_POINTS
 from tests.conformance.world import AnswerLost, World, Worlds, fast
 

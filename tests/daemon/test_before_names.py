@@ -22,11 +22,7 @@ import onceq
 from onceq.file_access import CONFIGURATION_FILE
 from onceq.model import requests
 from onceq.model.identity import guid_bytes, guid_text
-from onceq.model.limits import (
-    ADDRESS_HANDSHAKES_MAX,
-    HANDSHAKE_BYTES_MAX,
-    LOG_LINES_AT_ONCE,
-)
+from onceq.model.limits import ADDRESS_HANDSHAKES_MAX, HANDSHAKE_BYTES_MAX, LOG_LINES_AT_ONCE
 from onceq.model.tokens import SECRET_BYTES, text_of
 from onceq.service.admission import budget
 from onceq.sockets.both_ends import bound_to

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import onceq
-from onceq.client import retry
 from onceq.client.retry import REPLIES
 from onceq.errors import (
     InvalidParameter,
@@ -20,6 +19,7 @@ from onceq.errors import (
     RequestFailed,
     WrongQueueKind,
 )
+from onceq.model import limits
 from tests.daemon.applications import KINDS, WAIT_S, emptied, manager_with
 from tests.daemon.two import HERE, NOWHERE, THERE, Two
 
@@ -201,8 +201,8 @@ def test_old_replies_are_removed_when_the_next_one_asks(
     with alpha.transaction() as tx:
         tx.reply(tx.receive(HERE, timeout=NOW), b"late")
     assert alpha.queue(REPLIES)["messages"] == 1
-    monkeypatch.setattr(retry, "REPLIES_TIDY_S", 0)
-    monkeypatch.setattr(retry, "REPLIES_AGE_S", -60)
+    monkeypatch.setattr(limits, "REPLIES_TIDY_S", 0)
+    monkeypatch.setattr(limits, "REPLIES_AGE_S", -60)
     with pytest.raises(ReplyTimeout):
         alpha.request(HERE, b"?", transactional=True, timeout=NOW)
     assert alpha.queue(REPLIES)["messages"] == 0

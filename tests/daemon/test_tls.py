@@ -21,17 +21,7 @@ from onceq.tls import folder
 from onceq.tls.contexts import PEERS, client_context
 from onceq.tls.invitations import Code
 from tests.certificates import BETA, LONG_AGO_S, Authority
-from tests.daemon.mesh import (
-    AWAY,
-    CONFIGURATION,
-    DENIED,
-    THERE,
-    WRONG,
-    Mesh,
-    Q,
-    received,
-    send,
-)
+from tests.daemon.mesh import AWAY, CONFIGURATION, DENIED, THERE, WRONG, Mesh, Q, received, send
 from tests.daemon.process import WAIT_S, Process
 from tests.daemon.tap import Tap
 

@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 
 from onceq.errors import IllegalFormatName, IllegalPathName
 from onceq.model.limits import FORMAT_NAME_CHARS_MAX
-from onceq.model.names import (
-    FormatName,
-    parse_any,
-    parse_format_name,
-    parse_path_name,
-)
+from onceq.model.names import FormatName, parse_any, parse_format_name, parse_path_name
 
 GUID = "01234567-89ab-cdef-0123-456789abcdef"
 PIECES = st.sampled_from(

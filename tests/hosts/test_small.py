@@ -18,12 +18,7 @@ import onceq
 import onceq.aio
 from onceq.client.address import parse
 from onceq.client.threads.workers import Ending, side_by_side
-from onceq.errors import (
-    ConfigurationError,
-    IllegalPropertyValue,
-    InvalidParameter,
-    WrongAddress,
-)
+from onceq.errors import ConfigurationError, IllegalPropertyValue, InvalidParameter, WrongAddress
 from onceq.model.message import VT_LPWSTR
 
 Q = r"private$\q"

@@ -17,13 +17,7 @@ from sqlalchemy.pool import QueuePool
 
 import onceq
 from onceq import aio
-from onceq.errors import (
-    EnlistRefused,
-    PartnerLost,
-    PartnerRefused,
-    RolledBack,
-    TwoPhaseForbidden,
-)
+from onceq.errors import EnlistRefused, PartnerLost, PartnerRefused, RolledBack, TwoPhaseForbidden
 from onceq.model.branches import ONCEQ_FORMAT, Xid, make_gtrid
 from onceq.partners.finding import partner_for
 from onceq.partners.mariadb import MariadbDialect, MariaPartner, MariaResource

@@ -9,12 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onceq.errors import (
-    IllegalPropertySize,
-    IllegalPropertyValue,
-    LabelTooLong,
-    MalformedPacket,
-)
+from onceq.errors import IllegalPropertySize, IllegalPropertyValue, LabelTooLong, MalformedPacket
 from onceq.model.message import OWN, PLAIN, Acknowledge, Delivery, Journal, Properties
 from onceq.model.run import Run
 from onceq.model.settings import Settings

@@ -21,15 +21,7 @@ from onceq.core.decision import (
     Transmit,
 )
 from onceq.core.state.branch_table import Branch
-from onceq.core.state.records import (
-    PUT_EXPRESS,
-    SET_ASIDE,
-    Change,
-    Op,
-    Put,
-    RangeChange,
-    decode,
-)
+from onceq.core.state.records import PUT_EXPRESS, SET_ASIDE, Change, Op, Put, RangeChange, decode
 from onceq.core.state.setups import Paused, Setup
 from onceq.errors import OnceqError
 from onceq.model.queue import QueueProperties

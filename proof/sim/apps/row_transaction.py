@@ -12,13 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from onceq.errors import (
-    LinkLost,
-    OnceqError,
-    PartnerLost,
-    SendFailed,
-    UnknownBranch,
-)
+from onceq.errors import LinkLost, OnceqError, PartnerLost, SendFailed, UnknownBranch
 from onceq.model.requests import (
     Begin,
     CommitBranch,

@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
+from onceq import errors
 from onceq.cli.common import Argument, Option
 from onceq.cli.out import note
-from onceq.errors import (
-    ConfigurationError,
-    NoDirectory,
-    OnceqError,
-    QueueNotFound,
-    ReceiveTimeout,
-    UnsupportedOperation,
-    UsageError,
-)
 from onceq.model.limits import QUEUE_NAME_CHARS_MAX
 from onceq.model.queue import name_fault
 from onceq.model.wording import plural
@@ -42,7 +34,7 @@ def check_dollar(destination: str) -> None:
             continue
         first, _, rest = named.casefold().partition("/")
         if first == "private" or (first != "private$" and rest.partition("/")[0] == "private"):
-            raise UsageError(
+            raise errors.UsageError(
                 f"{destination} names no private queue: there is no $ in it. A shell takes $ away "
                 "with what follows, but for single quotes: 'private$/orders'"
             )
@@ -69,7 +61,7 @@ def meant(qm: QueueManager, destination: str) -> str:
         return destination
     try:
         return qm._run(look(looks.LIST, destination)).format_name
-    except (QueueNotFound, UnsupportedOperation, NoDirectory):
+    except (errors.QueueNotFound, errors.UnsupportedOperation, errors.NoDirectory):
         return destination  # a public queue of this queue manager, or none: the send says so
 
 
@@ -236,7 +228,9 @@ def choice_of(
         try:
             choice["correlation_id"] = bytes.fromhex(correlation)
         except ValueError:
-            raise ConfigurationError(f"--correlation {correlation} is not hexadecimal") from None
+            raise errors.ConfigurationError(
+                f"--correlation {correlation} is not hexadecimal"
+            ) from None
     if message_id is not None:
         choice["message_id"] = message_id
     return choice
@@ -252,12 +246,12 @@ def take_some(
         ReceiveTimeout: Fewer than ``count`` came in time; with those everything was done.
     """
     if reject and move_to is not None:
-        raise ConfigurationError("say one of --reject and --move-to")
+        raise errors.ConfigurationError("say one of --reject and --move-to")
     if not qm.queue(queue).transactional and not reject and move_to is None:
         for done in range(count):
             try:
                 _take_one(qm, queue, choice, timeout, write)
-            except (OnceqError, KeyboardInterrupt, BrokenPipeError):
+            except (errors.OnceqError, KeyboardInterrupt, BrokenPipeError):
                 note(f"{plural(done, 'message')} received before this")
                 raise
         return
@@ -266,7 +260,7 @@ def take_some(
         while len(taken) < count:
             try:
                 message = tx.receive(queue, timeout=timeout, **choice)
-            except ReceiveTimeout:
+            except errors.ReceiveTimeout:
                 break
             taken.append(message)
             if reject:
@@ -275,7 +269,7 @@ def take_some(
                 tx.move(message, move_to)
         write(taken)
     if len(taken) < count:
-        raise ReceiveTimeout(f"{queue}: {len(taken)} of {count} messages came in time")
+        raise errors.ReceiveTimeout(f"{queue}: {len(taken)} of {count} messages came in time")
 
 
 def _take_one(

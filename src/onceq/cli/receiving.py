@@ -15,20 +15,11 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
+from onceq import errors
 from onceq.cli import out
 from onceq.cli.arguments import Correlation, LookupId, MessageIdText, SeekWord, choice_of, take_some
 from onceq.cli.common import Exit, Json, Option, QueueName, Where, as_json, manager
 from onceq.cli.terminal import Drain, Interruptible, in_doubt, write_some
-from onceq.errors import (
-    BodyNotJson,
-    ConfigurationError,
-    InDoubt,
-    ManagerAway,
-    OnceqError,
-    OutputLost,
-    ReceiveTimeout,
-    ServiceNotAvailable,
-)
 from onceq.hidden import show_hidden
 from onceq.model.identity import NO_GUID
 from onceq.model.message import NO_CORRELATION, Message
@@ -72,7 +63,7 @@ class Writer:
 
     def __init__(self, *, as_json: bool, raw: bool, nul: bool) -> None:
         if as_json + raw + nul > 1:
-            raise ConfigurationError("say one of --json, --raw and --nul")
+            raise errors.ConfigurationError("say one of --json, --raw and --nul")
         self._json = as_json
         self._end = b"" if raw else b"\0" if nul else b"\n"
         self._safe = not sys.stdout.isatty()
@@ -130,16 +121,16 @@ class Receiver:
             with self._guard.step():
                 try:
                     tx.commit()
-                except InDoubt as error:
+                except errors.InDoubt as error:
                     self._settle(error, held)
                 except KeyboardInterrupt:  # the second one: nobody waits for the answer
                     raise in_doubt(tx.id) from None
                 taken, held = held, 0
                 self.taken += taken
-        except ReceiveTimeout:
+        except errors.ReceiveTimeout:
             _undo(tx)
             return 0
-        except InDoubt:
+        except errors.InDoubt:
             self.in_doubt = held
             raise
         except BaseException:
@@ -148,14 +139,14 @@ class Receiver:
             raise
         return taken
 
-    def _settle(self, error: InDoubt, held: int) -> None:
+    def _settle(self, error: errors.InDoubt, held: int) -> None:
         """The answer to the commit was lost: find out what became of it."""
         try:
             outcome = self._qm.outcome(error.transaction)
-        except ServiceNotAvailable:
+        except errors.ServiceNotAvailable:
             outcome = "unknown"
         if outcome == "aborted":
-            raise ManagerAway(
+            raise errors.ManagerAway(
                 f"the connection was lost before the commit: the last {held} messages that were "
                 "printed are still in the queue and will come again"
             ) from error
@@ -165,7 +156,7 @@ class Receiver:
 
 def _undo(tx: Transaction) -> None:
     """Abort what is left of a transaction: it may be over by itself, or with its connection."""
-    with suppress(OnceqError):
+    with suppress(errors.OnceqError):
         tx.abort()
 
 
@@ -225,16 +216,16 @@ def receive(
         except BrokenPipeError:
             _say(receiver, "nobody reads the output any more")
             raise
-        except OutputLost:
+        except errors.OutputLost:
             _say(receiver, "the output takes no more", ", where a part of them may stand")
             raise
-        except OnceqError:
+        except errors.OnceqError:
             if receiver.taken or receiver.given_back or receiver.in_doubt:
                 _say(receiver, "it ends with an error", ", and stand in the output")
             raise
     wanted = count if count is not None else 1 if timeout else 0
     if receiver.taken < wanted:
-        raise ReceiveTimeout(
+        raise errors.ReceiveTimeout(
             f"{queue}: {plural(receiver.taken, 'message')} came in time"
             + (f", {count} were asked for" if count is not None else "")
         )
@@ -273,7 +264,7 @@ def as_map(message: Message) -> dict[str, Any]:
             found[name] = value
     found["class"] = class_name(message.message_class)
     if message.is_json:
-        with suppress(BodyNotJson):
+        with suppress(errors.BodyNotJson):
             found["json"] = message.json()
     return found
 
@@ -328,7 +319,7 @@ def peek(
     writer = Writer(as_json=as_json(json), raw=raw, nul=nul)
     choice = choice_of(lookup, seek, correlation, message_id)
     if headers and (choice or raw or nul):
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             "--headers is for rows or --json of all messages, or of those behind --after"
         )
     with manager(qm, name=queue) as connection:
@@ -342,7 +333,7 @@ def peek(
             done = _whole(_pages(partial(connection.peek_many, queue), count, after, timeout),
                           writer, table=table)  # fmt: skip
     if not done and (count is not None or timeout):
-        raise ReceiveTimeout(f"{queue}: nothing was there in time")
+        raise errors.ReceiveTimeout(f"{queue}: nothing was there in time")
 
 
 def _pages(
@@ -356,7 +347,7 @@ def _pages(
         want = PAGE if count is None else min(PAGE, count - done)
         try:
             page = look(want, after=after, timeout=timeout)
-        except ReceiveTimeout:
+        except errors.ReceiveTimeout:
             return
         yield page
         done, timeout = done + len(page), 0.0

@@ -18,19 +18,11 @@ from datetime import datetime, timedelta
 from json import dumps
 from typing import TYPE_CHECKING, Any, Final
 
+from onceq import errors
 from onceq.cli import arguments, out
 from onceq.cli.arguments import check_dollar, meant
 from onceq.cli.common import Exit, Json, Where, as_json, manager
 from onceq.cli.terminal import Interruptible, in_doubt
-from onceq.errors import (
-    BodyTooLarge,
-    ConfigurationError,
-    IllegalPropertyValue,
-    InDoubt,
-    InvalidParameter,
-    OnceqError,
-    ServiceNotAvailable,
-)
 from onceq.model.identity import read_number
 from onceq.model.limits import PACKET_BYTES_MAX
 from onceq.model.wording import plural
@@ -66,7 +58,7 @@ def pieces(descriptor: int, separator: bytes) -> Iterator[list[bytes]]:
         if whole:
             yield whole
         if len(rest) > PACKET_BYTES_MAX:
-            raise BodyTooLarge(
+            raise errors.BodyTooLarge(
                 f"a message of more than {PACKET_BYTES_MAX:,} bytes in the input; send it in parts"
             )
     if rest:
@@ -85,7 +77,7 @@ def checked_json(found: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
                 msgspec.json.decode(body)
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                 yield some[:at]
-                raise InvalidParameter(
+                raise errors.InvalidParameter(
                     f"message {done + at + 1} of the input is not JSON: {error}; neither it nor "
                     "what follows was sent"
                 ) from None
@@ -108,14 +100,14 @@ class Batches:
     def __iter__(self) -> Iterator[list[bytes]]:
         waiting: list[bytes] = []
         waiting_bytes = 0
-        wrong: OnceqError | None = None
+        wrong: errors.OnceqError | None = None
         found = iter(self._found)
         while True:
             try:
                 some = next(found)
             except StopIteration:
                 break
-            except OnceqError as error:
+            except errors.OnceqError as error:
                 wrong = error  # what was read before it is sent first (finding U3)
                 break
             self.read += len(some)
@@ -201,10 +193,10 @@ class Sender:
             try:
                 tx.send_many(self._destination, bodies, **self._values)
                 return tx.commit()
-            except InDoubt as error:
+            except errors.InDoubt as error:
                 try:
                     outcome = self._qm.outcome(error.transaction)
-                except ServiceNotAvailable:
+                except errors.ServiceNotAvailable:
                     raise error from None
                 if outcome == "committed":
                     return None
@@ -231,7 +223,7 @@ def _values(
     try:
         correlation = bytes.fromhex(correlation_id) if correlation_id else None
     except ValueError:
-        raise IllegalPropertyValue(
+        raise errors.IllegalPropertyValue(
             f"--correlation-id {correlation_id!r}: write 20 bytes in hexadecimal"
         ) from None
     values = {
@@ -247,7 +239,7 @@ def _values(
 def _due(delay: str, at: str) -> dict[str, Any]:
     """From when on messages can be received."""
     if delay and at:
-        raise ConfigurationError("say --delay or --at, not both")
+        raise errors.ConfigurationError("say --delay or --at, not both")
     if delay:
         return {"delay": length("--delay", delay)}
     return {"deliver_at": moment("--at", at)} if at else {}
@@ -260,7 +252,7 @@ def _level(text: str) -> int | None:
         bits = arguments.ACKNOWLEDGE.get(name.strip().casefold().replace("_", "-"))
         if bits is None:
             known = ", ".join(arguments.ACKNOWLEDGE)
-            raise IllegalPropertyValue(f"--acknowledge {name!r}: there are {known}")
+            raise errors.IllegalPropertyValue(f"--acknowledge {name!r}: there are {known}")
         level |= bits
     return level or None
 
@@ -279,7 +271,7 @@ def _mode(
     from onceq.client.plans.send import kind_of_send
 
     if transactional + recoverable + express > 1:
-        raise ConfigurationError("say one of --transactional, --recoverable and --express")
+        raise errors.ConfigurationError("say one of --transactional, --recoverable and --express")
     delivery = "express" if express else "recoverable" if recoverable else None
     if transactional or delivery:
         return transactional, delivery
@@ -360,7 +352,7 @@ class _source:
 
     def __init__(self, texts: list[str] | None, file: str | None, *, nul: bool) -> None:
         if texts and file:
-            raise ConfigurationError("say texts or --file, not both")
+            raise errors.ConfigurationError("say texts or --file, not both")
         self._texts, self._file, self._nul = texts, file, nul
 
     def __enter__(self) -> Iterator[list[bytes]]:
@@ -375,13 +367,13 @@ class _source:
                         found = os.fstat(file.fileno())
                         plain = stat.S_ISREG(found.st_mode)
                         size = f"{found.st_size:,} bytes" if plain else "more bytes than that"
-                        raise BodyTooLarge(
+                        raise errors.BodyTooLarge(
                             f"{self._file} has {size}, and a packet holds at most "
                             f"{PACKET_BYTES_MAX:,} with its headers; send it in parts"
                         )
                     return iter([[body]])
             except OSError as error:
-                raise ConfigurationError(f"{self._file}: {error.strerror}") from None
+                raise errors.ConfigurationError(f"{self._file}: {error.strerror}") from None
         if sys.stdin.isatty():
             out.note("each line is a message; end with Ctrl-D")
         return pieces(sys.stdin.fileno(), b"\0" if self._nul else b"\n")
@@ -406,13 +398,13 @@ def _carry_out(sender: Sender, found: Batches, guard: Interruptible, *, json: bo
         more = f"; {plural(left, 'message')} read after them were not sent" if left else ""
         out.note(f"interrupted: {_certain(tally)}{more}")
         raise Exit(130) from None
-    except OnceqError as error:
+    except errors.OnceqError as error:
         sender.end()
         _summary(tally, json=json, interrupted=True)
         first, last = tally.messages + 1, tally.messages + len(waiting)
         several = tally.messages or len(waiting) > 1
         # Which messages of the input are certain, and which the error is about.
-        if several and isinstance(error, InDoubt):
+        if several and isinstance(error, errors.InDoubt):
             out.note(
                 f"{_certain(tally)}; {first:,} to {last:,} in doubt; none after them sent. 'onceq "
                 f"outcome ID' says what became of them; go on with line {last + 1:,} of the input "
@@ -456,7 +448,7 @@ def length(option: str, text: str) -> timedelta:
     digits, unit = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1)
     number = read_number(digits, _NUMBER_MAX)
     if number is None:
-        raise IllegalPropertyValue(
+        raise errors.IllegalPropertyValue(
             f"{option} {text!r}: write a number of seconds, or one with s, m, h or d, such as 10m"
         )
     return timedelta(seconds=number * unit)
@@ -474,14 +466,14 @@ def moment(option: str, text: str) -> datetime:
         found = said.astimezone()
         other = said.replace(fold=1).astimezone()
     except (ValueError, OverflowError):
-        raise IllegalPropertyValue(
+        raise errors.IllegalPropertyValue(
             f"{option} {text!r}: write a date and a time, such as 2026-12-01T08:00, which is local "
             "time, or 2026-12-01T08:00Z"
         ) from None
     if said.tzinfo is None and found.utcoffset() != other.utcoffset():
         # The clock changes there: it leaves this time out, or shows it twice (finding K16).
         left_out = found.replace(tzinfo=None) != said
-        raise IllegalPropertyValue(
+        raise errors.IllegalPropertyValue(
             f"{option} {text!r}: the local clock shows that {'never' if left_out else 'twice'}; "
             f"say {min(found, other).isoformat()} or {max(found, other).isoformat()}"
         )

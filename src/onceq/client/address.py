@@ -6,13 +6,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, TypeGuard
 
-from onceq.errors import (
-    ConfigurationError,
-    ManagerAway,
-    OnceqError,
-    ServiceNotAvailable,
-    WrongAddress,
-)
+from onceq import errors
 from onceq.file_access import SOCKET_FILE, STORE_FILE, account_name, denied, there
 from onceq.hidden import quote_word
 from onceq.model.identity import read_number
@@ -51,7 +45,7 @@ class Address(Record, frozen=True):
 
     # What every link says of somebody there who does not greet it.
 
-    def unreachable(self, error: OSError, why: str = "") -> OnceqError:
+    def unreachable(self, error: OSError, why: str = "") -> errors.OnceqError:
         """No connection can be made.
 
         Args:
@@ -73,13 +67,13 @@ class Address(Record, frozen=True):
                     "ONCEQ_TLS_AUTHORITIES"
                 )
                 doubt = f"{self} does not prove that it is {self.host} ({unbelieved(error)})"
-                return WrongAddress(f"{doubt}; {cure}")
+                return errors.WrongAddress(f"{doubt}; {cure}")
             reason = (error.reason or str(error)).replace("_", " ").lower()
-            return WrongAddress(
+            return errors.WrongAddress(
                 f"TLS with {self} did not come about ({reason}): it may speak no TLS, or may not "
                 "take the certificate that was shown"
             )
-        kind = WrongAddress if isinstance(error, socket.gaierror) else ManagerAway
+        kind = errors.WrongAddress if isinstance(error, socket.gaierror) else errors.ManagerAway
         return kind(
             f"no queue manager answers at {self} ({why or error.strerror or error}); is it "
             "running? 'onceq qm run' starts one"
@@ -93,26 +87,26 @@ class Address(Record, frozen=True):
 
         return isinstance(error, ssl.SSLError)
 
-    def speaks_other_tls(self) -> ServiceNotAvailable:
+    def speaks_other_tls(self) -> errors.ServiceNotAvailable:
         """TLS was agreed on, and not what is spoken in it."""
-        return WrongAddress(
+        return errors.WrongAddress(
             f"{self} speaks TLS, but not as a queue manager does with applications{self._doubt}"
         )
 
-    def speaks_http(self) -> ServiceNotAvailable:
+    def speaks_http(self) -> errors.ServiceNotAvailable:
         """An HTTP server is there."""
-        return WrongAddress(
+        return errors.WrongAddress(
             f"what answers at {self} is an HTTP server (http_listen, metrics_listen, or no queue "
             "manager at all); applications connect to the port that client_listen names"
         )
 
-    def closed_at_once(self) -> ServiceNotAvailable:
+    def closed_at_once(self) -> errors.ServiceNotAvailable:
         """The connection was made, and closed before a greeting."""
-        return WrongAddress(f"{self} closed the connection at once{self._doubt}")
+        return errors.WrongAddress(f"{self} closed the connection at once{self._doubt}")
 
-    def broke_at_once(self, error: BaseException) -> ServiceNotAvailable:
+    def broke_at_once(self, error: BaseException) -> errors.ServiceNotAvailable:
         """The connection was made, and broke before a greeting."""
-        return ManagerAway(f"{self} broke the connection at once ({error}){self._doubt}")
+        return errors.ManagerAway(f"{self} broke the connection at once ({error}){self._doubt}")
 
 
 def check_whose(directory: str, say: str) -> None:
@@ -127,7 +121,7 @@ def check_whose(directory: str, say: str) -> None:
     """
     owner = os.stat(directory).st_uid
     if owner not in (0, os.geteuid()):
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"this directory belongs to account {account_name(owner)}, and nothing says that its "
             f"queue manager is meant: say {say} if it is, or go to another directory"
         )
@@ -162,7 +156,7 @@ def parse(where: str | os.PathLike[str]) -> Address:
         return _tcp(where.removeprefix(TLS_SCHEME).rstrip("/"), where, tls=True)
     scheme, separator, _ = where.partition("://")
     if separator:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"{where!r} begins with {scheme}://, which is not spoken between applications and a "
             f"queue manager; connect with {SCHEME}host:port, {TLS_SCHEME}host:port, unix:///path, "
             "or its data directory"
@@ -171,10 +165,10 @@ def parse(where: str | os.PathLike[str]) -> Address:
         path = os.path.join(where, SOCKET_FILE)
         if not there(path, instead=_LET_IN):
             if not is_data_directory(where):
-                raise ConfigurationError(
+                raise errors.ConfigurationError(
                     f"{where} is not the directory of a queue manager; 'onceq qm init' makes one"
                 )
-            raise ManagerAway(
+            raise errors.ManagerAway(
                 f"the queue manager in {where} is not running; start it with: onceq qm run "
                 f"{quote_word(where)}"
             )
@@ -191,7 +185,7 @@ def _text(where: object) -> str:
     except TypeError:
         found = where
     if not isinstance(found, str):
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"{where!r} is neither a directory nor an address such as onceq://host:1802"
         )
     return found
@@ -206,7 +200,7 @@ def _tcp(text: str, where: str, *, tls: bool = False) -> Address:
     host, separator, port = text.rpartition(":")
     number = read_number(port, 65535)
     if not separator or number is None or not host:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"{where!r} is neither a directory nor an address such as onceq://host:1802"
         )
     return Address(host=host.strip("[]"), port=number, tls=tls)

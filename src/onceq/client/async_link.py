@@ -20,19 +20,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import ParamSpec, TypeVar, cast
 
+from onceq import errors
 from onceq.client.address import Address
 from onceq.client.connecting import UNGREETED, check_timeout, judge_ungreeted, kept_s
 from onceq.client.credentials import Credentials, Hello, check_protocol
 from onceq.client.link import Greeting, Request, drop_descriptor, of_parent, overdue, own
-from onceq.errors import (
-    AnswerOverdue,
-    LinkLost,
-    ManagerAway,
-    OnceqError,
-    ServiceNotAvailable,
-    WrongLoop,
-    WrongProcess,
-)
 from onceq.model import requests
 from onceq.model.run import Buffer
 from onceq.sockets import both_ends
@@ -151,7 +143,7 @@ class AsyncLink(asyncio.Protocol):
         try:
             self._loop = asyncio.get_running_loop()
         except RuntimeError:  # It was the parent's: this process was forked inside of it.
-            raise WrongProcess(
+            raise errors.WrongProcess(
                 "this process was forked inside of a running event loop, which goes on in the "
                 "parent alone; fork before asyncio.run, and connect in what the child runs with it"
             ) from None
@@ -162,7 +154,7 @@ class AsyncLink(asyncio.Protocol):
         self._waiting: dict[int, tuple[Handover, Request, float | None]] = {}
         self._held: list[Buffer] = []
         self._number = 0
-        self._lost: OnceqError | None = None
+        self._lost: errors.OnceqError | None = None
         self._poll = select.poll()
         self._watch: asyncio.TimerHandle | None = None
         """Looks when the next answer is overdue, or the manager silent for long."""
@@ -170,7 +162,7 @@ class AsyncLink(asyncio.Protocol):
         """When something has come last while an answer was awaited, by the loop's clock."""
         self._writable = asyncio.Event()
         self._writable.set()
-        self._greeted: asyncio.Future[Greeting | OnceqError] = self._loop.create_future()
+        self._greeted: asyncio.Future[Greeting | errors.OnceqError] = self._loop.create_future()
         self.greeting = Greeting("", b"", 0)
         own(self)
 
@@ -219,7 +211,7 @@ class AsyncLink(asyncio.Protocol):
         except BaseException:
             link.close()
             raise
-        if isinstance(said, OnceqError):
+        if isinstance(said, errors.OnceqError):
             link.close()
             if isinstance(said, UNGREETED):
                 said = await in_thread(partial(judge_ungreeted, address, said, until))
@@ -234,14 +226,14 @@ class AsyncLink(asyncio.Protocol):
         if self._of_parent or (leaving and self._loop.is_closed()):
             return
         if asyncio.get_running_loop() is not self._loop:
-            raise WrongLoop(
+            raise errors.WrongLoop(
                 f"this connection to {self._address} belongs to {_said(self._loop)}, and this is "
                 "another event loop; connect in each, inside what asyncio.run runs"
             )
 
     @property
     def _of_parent(self) -> bool:
-        return isinstance(self._lost, WrongProcess)
+        return isinstance(self._lost, errors.WrongProcess)
 
     @property
     def alive(self) -> bool:
@@ -256,7 +248,7 @@ class AsyncLink(asyncio.Protocol):
                 await asyncio.sleep(0)
         return self._lost is None
 
-    def _lose(self, text: str, kind: type[ServiceNotAvailable] = LinkLost) -> None:
+    def _lose(self, text: str, kind: type[errors.ServiceNotAvailable] = errors.LinkLost) -> None:
         """See SocketLink."""
         if self._lost is None:
             self._lost = kind(text)
@@ -268,7 +260,7 @@ class AsyncLink(asyncio.Protocol):
         for place, _, _ in waiting.values():
             place.put_here(kind(text))
         if not self._greeted.done():
-            self._greeted.set_result(ManagerAway(text))
+            self._greeted.set_result(errors.ManagerAway(text))
         if self._transport is not None:
             self._transport.close()
 
@@ -276,7 +268,7 @@ class AsyncLink(asyncio.Protocol):
         """The other side has ended the connection; perhaps before it said who it is."""
         if self._greeted.done():
             return
-        said: OnceqError
+        said: errors.OnceqError
         if isinstance(error, ssl.SSLError):
             said = self._address.unreachable(error)
         else:
@@ -289,7 +281,7 @@ class AsyncLink(asyncio.Protocol):
             self._lose("this side closed the connection")
             return
         # Nothing can be done through its loop any more, but to end the connection.
-        self._lost = self._lost or LinkLost("the event loop of this connection was closed")
+        self._lost = self._lost or errors.LinkLost("the event loop of this connection was closed")
         self._transport = None
         if self._plain is not None:
             with contextlib.suppress(OSError):
@@ -309,7 +301,7 @@ class AsyncLink(asyncio.Protocol):
             if self._of_parent:
                 raise of_parent("this call")
             if self._lost is not None or self._transport is None:
-                raise ManagerAway(str(self._lost))
+                raise errors.ManagerAway(str(self._lost))
             self._write(request)
             if not request.waits:
                 return None
@@ -325,7 +317,7 @@ class AsyncLink(asyncio.Protocol):
             raise
         finally:
             request.ticket = None  # Asked again, it is sent again.
-        if isinstance(result, OnceqError):
+        if isinstance(result, errors.OnceqError):
             raise result
         return result
 
@@ -371,7 +363,7 @@ class AsyncLink(asyncio.Protocol):
         for place, request, due in list(self._waiting.values()):
             if due is not None and now >= due and place.awaited:
                 # Messages that it brings at last are kept for the next receive.
-                place.put_here(AnswerOverdue(overdue(self._address)))
+                place.put_here(errors.AnswerOverdue(overdue(self._address)))
                 if request.late is None:
                     self._lose(overdue(self._address))
                     return
@@ -420,7 +412,7 @@ class AsyncLink(asyncio.Protocol):
             if tls is not None:
                 check_protocol(self._address, tls.selected_alpn_protocol())
             self._hello = self._shown.hello(self._address, plain, tls)
-        except OnceqError as error:
+        except errors.OnceqError as error:
             self._greeted.set_result(error)
             own.abort()
             return
@@ -436,7 +428,7 @@ class AsyncLink(asyncio.Protocol):
         try:
             for number, code, head, rest in self._parser.feed(data):
                 self._take(number, code, head, rest)
-        except OnceqError as error:
+        except errors.OnceqError as error:
             self._lose(f"the connection to {self._address} broke: {error}")
         except BaseException:
             # Of a signal handler. The loop goes on, and nobody else will hear of this answer.
@@ -449,7 +441,7 @@ class AsyncLink(asyncio.Protocol):
             assert self._transport is not None, "it was said there"
             try:
                 said = self._hello.heard(code, head)
-            except OnceqError as refused:
+            except errors.OnceqError as refused:
                 self._greeted.set_result(refused)
                 return
             if isinstance(said, Greeting):
@@ -459,8 +451,8 @@ class AsyncLink(asyncio.Protocol):
             return
         if number == 0:
             error = failure(head)
-            if isinstance(error, ServiceNotAvailable):
-                self._lose(error.text, ManagerAway)  # behind the last answer
+            if isinstance(error, errors.ServiceNotAvailable):
+                self._lose(error.text, errors.ManagerAway)  # behind the last answer
             else:
                 self._lose(f"the queue manager ended the connection: {error}")
             return
@@ -469,7 +461,7 @@ class AsyncLink(asyncio.Protocol):
             return
         try:
             result = decode(request.kind, code, head, rest)
-        except OnceqError as error:
+        except errors.OnceqError as error:
             result = error
         if place.awaited:
             place.put_here(result)

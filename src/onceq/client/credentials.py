@@ -15,16 +15,9 @@ from copy import copy
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
+from onceq import errors
 from onceq.client.address import Address
 from onceq.client.link import Greeting, read_greeting
-from onceq.errors import (
-    AccessDenied,
-    ConfigurationError,
-    MalformedPacket,
-    OnceqError,
-    UnknownVersion,
-    WrongAddress,
-)
 from onceq.file_access import account_name
 from onceq.model.addresses import is_loopback
 from onceq.model.record import Record
@@ -87,13 +80,15 @@ class Credentials:
             ConfigurationError: It says two things, or something that is no token.
         """
         if token is not None and token_file is not None:
-            raise ConfigurationError("say either the token or the file that it stands in, not both")
+            raise errors.ConfigurationError(
+                "say either the token or the file that it stands in, not both"
+            )
         self._token = _checked(token, "the token that was given") if token else None
         self._silent = token == ""
         self._aside, self._always = aside, always
         self._file = None if token_file is None else fspath(token_file)
         if self._file is not None and is_secret(self._file):
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 "a token was given where the name of its file belongs: put it into a file that no "
                 "other account may read, and name that"
             )
@@ -140,11 +135,11 @@ class Credentials:
         """
         found = self._found(address, guid_of(certificate))
         if found is None and self._always:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"no token is for {address}: add a line for it to {self._file}, with a token"
             )
         if found is not None and not (address.path or address.tls or is_loopback(peer)):
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"{found.where} is not shown to {address}, because what is said with it would "
                 "cross the network as it is: connect by tls://host:port"
             )
@@ -188,7 +183,9 @@ class Credentials:
         environment = os.environ
         text, file = environment.get(TOKEN, "").strip(), environment.get(TOKEN_FILE, "")
         if text and file:
-            raise ConfigurationError(f"{TOKEN} and {TOKEN_FILE} are both set: unset one of them")
+            raise errors.ConfigurationError(
+                f"{TOKEN} and {TOKEN_FILE} are both set: unset one of them"
+            )
         if text:
             found = _checked(text, f"the token in {TOKEN}")
             return None if self._aside else found
@@ -229,7 +226,7 @@ class Hello:
             return read_greeting(head)
         if code == Code.PROVE | ANSWER and self._nonce and self._found is not None:
             return self._proven(frames.decode_head(head, frames.Known), self._found)
-        raise MalformedPacket(f"{self._address} answers what was not asked (code {code})")
+        raise errors.MalformedPacket(f"{self._address} answers what was not asked (code {code})")
 
     def _hello(self, proof: str) -> list[Buffer]:
         self._nonce = b""
@@ -246,7 +243,7 @@ class Hello:
         digest = digest_of(said.salt, secret)
         talk = TokenExchange(self._nonce, said.nonce, self._bound)
         if not compare_digest(talk.known(digest), said.proof):
-            raise AccessDenied(
+            raise errors.AccessDenied(
                 f"what answers at {self._address} does not know, and was not told, {found.where}: "
                 "it is wrong, was revoked, or has expired ('onceq token list' there shows "
                 "those that are good); or this is not the queue manager that has made it; or the "
@@ -254,22 +251,22 @@ class Hello:
             )
         return self._hello(talk.covered(digest, secret).hex())
 
-    def _refused(self, error: OnceqError) -> OnceqError:
+    def _refused(self, error: errors.OnceqError) -> errors.OnceqError:
         """What the queue manager answered instead of its name, with what to do."""
-        if self._found is not None and type(error) is MalformedPacket:
-            return UnknownVersion(
+        if self._found is not None and type(error) is errors.MalformedPacket:
+            return errors.UnknownVersion(
                 f"the queue manager at {self._address} is of a version to which tokens were said "
                 f"as they are, and was not told {self._found.where}: update it, or connect without "
                 "a token"
             )
-        if type(error) is not AccessDenied:
+        if type(error) is not errors.AccessDenied:
             return error
         if self._found is not None:
-            return AccessDenied(
+            return errors.AccessDenied(
                 f"the queue manager at {self._address} does not take {self._found.where}: it was "
                 "revoked, or has expired; 'onceq token list' there shows those that are good"
             )
-        return AccessDenied(
+        return errors.AccessDenied(
             f"the queue manager at {self._address} does not know who this is; show a token "
             f"(token_file=, or {TOKEN_FILE}) or a certificate (tls=, or {CERTIFICATE})"
         )
@@ -317,7 +314,7 @@ def check_listener(address: Address, own: Any) -> None:
             return
     except OSError:
         pass  # it cannot be seen whose it is
-    raise WrongAddress(
+    raise errors.WrongAddress(
         f"account {account_name(account)} listens at {address.path}, and the directory is not "
         "its own: that is no queue manager of this directory. See who has put the socket there, "
         "and start the queue manager as the account that the directory belongs to"

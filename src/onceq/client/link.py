@@ -23,14 +23,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, Protocol, TypeVar
 from weakref import WeakSet
 
-from onceq.errors import (
-    AnswerOverdue,
-    CallInCall,
-    LinkLost,
-    NotCarriedOut,
-    ServiceNotAvailable,
-    WrongProcess,
-)
+from onceq import errors
 from onceq.model import requests
 from onceq.model.limits import OUTCOME_AGE_S
 from onceq.model.record import MutableRecord, Record
@@ -49,7 +42,6 @@ from itertools import count
 from types import UnionType
 from typing import TYPE_CHECKING, get_args, get_origin, get_type_hints
 
-from onceq.errors import InvalidParameter
 from onceq.model.identity import GUID_BYTES, TransactionId
 from onceq.model.requests.request import is_text, quoted, said
 from onceq.model.requests.transactions import SendItem
@@ -110,11 +102,11 @@ class Request(MutableRecord):
     def __post_init__(self) -> None:
         check_types(self.asked)
 
-    def repeatable(self, error: ServiceNotAvailable) -> bool:
+    def repeatable(self, error: errors.ServiceNotAvailable) -> bool:
         """Whether it does no harm to ask again on another connection after that error."""
-        if isinstance(error, AnswerOverdue):
+        if isinstance(error, errors.AnswerOverdue):
             return False  # Its time is over.
-        if not isinstance(error, LinkLost):
+        if not isinstance(error, errors.LinkLost):
             return True  # It was never sent.
         asked = self.asked
         if isinstance(asked, Receive):
@@ -240,7 +232,9 @@ class ForTasks(StaysHere):
 
     def __enter__(self) -> NoReturn:
         """Raises NotCarriedOut: nobody would wait for the end of the block."""
-        raise NotCarriedOut(f"{type(self).__name__} is for tasks; write async with, not with")
+        raise errors.NotCarriedOut(
+            f"{type(self).__name__} is for tasks; write async with, not with"
+        )
 
     def __exit__(self, *exc: object) -> None:
         """Python looks for it before it enters."""
@@ -261,9 +255,9 @@ def own(one: Owned) -> None:
     _OWNED.add(one)
 
 
-def of_parent(what: str) -> WrongProcess:
+def of_parent(what: str) -> errors.WrongProcess:
     """The error for something that was made before a fork."""
-    return WrongProcess(f"{what} {FORKED}")
+    return errors.WrongProcess(f"{what} {FORKED}")
 
 
 def is_inside(one: object, codes: tuple[CodeType, ...]) -> bool:
@@ -277,9 +271,9 @@ def is_inside(one: object, codes: tuple[CodeType, ...]) -> bool:
     return False
 
 
-def refuse_inside(name: str) -> CallInCall:
+def refuse_inside(name: str) -> errors.CallInCall:
     """The error for a call in the middle of another one."""
-    return CallInCall(
+    return errors.CallInCall(
         f"a call of queue manager {name} came in the middle of another one of the same thread (in "
         "a signal handler, in __del__, or in a callback of a weak reference), and did nothing; "
         "only note there what is to be done: onceq.stopping() does so for signals. close() can be "
@@ -305,7 +299,7 @@ def after_call(
     def leave(self: L, /, *args: P.args, **kwargs: P.kwargs) -> None:
         try:
             method(self, *args, **kwargs)
-        except CallInCall:
+        except errors.CallInCall:
             one: Any = self
             one._manager._afterwards(partial(leave, self, *args, **kwargs))
 
@@ -373,11 +367,11 @@ def check_types(request: requests.Request) -> None:
             and (value.isascii() if kind is str else kind is not int or value.bit_length() < 64)
         ) and not _fits(value, kinds):
             wanted = " or ".join(_WORDS.get(kind, kind.__name__) for kind in kinds)
-            raise InvalidParameter(
+            raise errors.InvalidParameter(
                 f"{name.rstrip('_')} cannot be {quoted(value)}: it must be {wanted}"
             )
         if element and not all(_fits(one, element) for one in value):
-            raise InvalidParameter(f"{name.rstrip('_')} cannot have {quoted(value)} in it")
+            raise errors.InvalidParameter(f"{name.rstrip('_')} cannot have {quoted(value)} in it")
 
 
 def _fits(value: object, kinds: tuple[type, ...]) -> bool:
@@ -486,7 +480,7 @@ class Session:
     def heard(self, greeting: Greeting) -> None:
         """A connection was made again; raises ServiceNotAvailable if to another manager."""
         if greeting.id != self.source:
-            raise ServiceNotAvailable(
+            raise errors.ServiceNotAvailable(
                 f"another queue manager ({greeting.name}) now answers where {self.name} did; "
                 "connect again to talk to it"
             )
@@ -549,7 +543,7 @@ class Session:
         if id.session in self._parents:
             raise of_parent(f"commit {id}")
         if id.session == self._id and id.number > self._commits:
-            raise InvalidParameter(f"{id} has not been committed yet")
+            raise errors.InvalidParameter(f"{id} has not been committed yet")
 
     def add_destination(self, destination: str, kind: bool | None) -> None:
         """Remember that a name can be sent to, and of which kind its queues here are."""

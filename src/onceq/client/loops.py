@@ -24,6 +24,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
+from onceq import errors
 from onceq.client.enlisting import AnyTransaction, leave
 from onceq.client.handlers import Breaker, check_done
 from onceq.client.plans import handles, queues
@@ -31,24 +32,6 @@ from onceq.client.plans.selection import some, wait_ms
 from onceq.client.plans.sending_unit import ahead
 from onceq.client.retry import TRIES, Manager, Transaction, Tries, gone, inside, settle
 from onceq.client.stopping import log
-from onceq.errors import (
-    AccessDenied,
-    EnlistRefused,
-    InDoubt,
-    InvalidParameter,
-    MessageAlreadyReceived,
-    MessageLocked,
-    MessageNotFound,
-    NotCarriedOut,
-    OnceqError,
-    PartnerLost,
-    PartnerRefused,
-    ReceiveTimeout,
-    Retryable,
-    RolledBackByTime,
-    ServiceNotAvailable,
-    WrongProcess,
-)
 from onceq.model.requests.transactions import IDLE_S_MAX
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet.arrived import Batch
@@ -67,7 +50,7 @@ AWAY_KINDS: Final = frozenset(("OperationalError", "InterfaceError"))
 def is_away(error: BaseException) -> bool:
     """Whether an error of a database, or what was made of it, says no more than that it cannot be
     asked now."""
-    of = error.__cause__ if isinstance(error, PartnerRefused) and error.__cause__ else error
+    of = error.__cause__ if isinstance(error, errors.PartnerRefused) and error.__cause__ else error
     return bool(AWAY_KINDS & {kind.__name__ for kind in type(of).__mro__})
 
 
@@ -103,9 +86,9 @@ class Database:
             # What can never work is found before a message is taken.
             yield tx._manager.partner_for(self.connection).check
         except Exception as error:
-            if not self._opened or isinstance(error, EnlistRefused):
+            if not self._opened or isinstance(error, errors.EnlistRefused):
                 raise
-            raise PartnerLost(f"the database cannot be reached: {error}") from error
+            raise errors.PartnerLost(f"the database cannot be reached: {error}") from error
         self._opened = True
 
     def arguments(self, tx: Transaction) -> Calls[tuple[object, ...]]:
@@ -119,11 +102,11 @@ class Database:
             return ()
         try:
             return ((yield partial(tx.enlist, self.connection)),)
-        except (ServiceNotAvailable, PartnerLost, RolledBackByTime):
+        except (errors.ServiceNotAvailable, errors.PartnerLost, errors.RolledBackByTime):
             raise
         except Exception as error:
             if self.broken or is_away(error):
-                raise PartnerLost(f"the database cannot take part now: {error}") from error
+                raise errors.PartnerLost(f"the database cannot take part now: {error}") from error
             raise Unworkable from error
 
     @property
@@ -209,7 +192,7 @@ class ConsumerLoop:
         breaker: Breaker | None = None, limit: float | None = None,
     ) -> None:  # fmt: skip
         if batch < 1:
-            raise InvalidParameter(f"a batch has at least one message, not {batch}")
+            raise errors.InvalidParameter(f"a batch has at least one message, not {batch}")
         wait_ms(timeout)  # raises InvalidParameter
         self.queue = queue
         self.batch = batch
@@ -270,7 +253,7 @@ class ConsumerLoop:
         self._tries.pop(taken.lookup_ids[0], None)
         self.answered()
 
-    def away_s(self, error: OnceqError, *, at_hand: bool = False) -> float:
+    def away_s(self, error: errors.OnceqError, *, at_hand: bool = False) -> float:
         """The queue manager or a database is away: how long to wait before it is asked again."""
         wait = AWAY_S[min(self._failed, len(AWAY_S) - 1)]
         self._failed += 1
@@ -290,7 +273,7 @@ class ConsumerLoop:
         attempt, most, wait = taken.abort_counts[0] + 1, policy, 0.0
         if not policy:
             tries = self._tries.setdefault(taken.lookup_ids[0], Tries(TRIES))
-            pause_s = tries.wait_s() if isinstance(error, Retryable) else None
+            pause_s = tries.wait_s() if isinstance(error, errors.Retryable) else None
             if pause_s is None:
                 raise error
             attempt, most, wait = tries.failed, TRIES, pause_s
@@ -375,17 +358,19 @@ class Attempt:
                 if tx.pending:
                     yield from course.database.drop()  # It was cut, or may be.
             return taken
-        except (ServiceNotAvailable, PartnerLost) as error:
-            if isinstance(error, ServiceNotAvailable) and gone(error):
+        except (errors.ServiceNotAvailable, errors.PartnerLost) as error:
+            if isinstance(error, errors.ServiceNotAvailable) and gone(error):
                 raise
             yield from self._away(tx, error, at_hand=bool(taken))
-        except (NotCarriedOut, Unworkable, WrongProcess) as error:
+        except (errors.NotCarriedOut, Unworkable, errors.WrongProcess) as error:
             tx._state.blameless = True
             if isinstance(error, Unworkable) and error.__cause__ is not None:
                 raise error.__cause__ from None
             raise
         except Exception as error:
-            if not taken or (isinstance(error, InDoubt) and error.transaction in ("", tx.id)):
+            if not taken or (
+                isinstance(error, errors.InDoubt) and error.transaction in ("", tx.id)
+            ):
                 raise
             yield from self._failed(tx, error, taken)
         finally:
@@ -397,7 +382,7 @@ class Attempt:
         given = yield from self._course.database.arguments(tx)
         check_done((yield from inside(self._qm, tx, self._handler, argument, *given)))
 
-    def _away(self, tx: Transaction, error: OnceqError, *, at_hand: bool) -> Calls[None]:
+    def _away(self, tx: Transaction, error: errors.OnceqError, *, at_hand: bool) -> Calls[None]:
         tx._state.blameless = True
         yield from leave(tx)
         yield from self._course.database.drop()
@@ -406,12 +391,12 @@ class Attempt:
     def _failed(self, tx: Transaction, error: Exception, taken: Batch) -> Calls[None]:
         course = self._course
         if course.database.connection is not None and course.database.broken:
-            lost = PartnerLost(f"the connection to the database broke: {error}")
+            lost = errors.PartnerLost(f"the connection to the database broke: {error}")
             yield from self._away(tx, lost, at_hand=True)
             return
         policy = yield from _policy(self._qm, course.queue)
         wait_s: float | None = None
-        if isinstance(error, RolledBackByTime):
+        if isinstance(error, errors.RolledBackByTime):
             wait_s = TIMED_OUT_S  # That is no failure of the message.
             log().warning("queue=%s: a handler took too long: %s", course.queue, error)
         elif policy or course.breaker.names(error):
@@ -438,7 +423,7 @@ class Attempt:
         if before == (says, on) or not (says or before[0]):
             return
         self._said, self._shown = (says, on), None
-        with contextlib.suppress(OnceqError):
+        with contextlib.suppress(errors.OnceqError):
             if shown is not None and before[1] == on:
                 yield from call(qm._run, handles.close(shown))
             if says:
@@ -460,7 +445,7 @@ def take(tx: Transaction, course: ConsumerLoop) -> Calls[Batch | None]:
     """Messages; none of them: look whether to stop; None: the time is over."""
     try:
         return (yield from call(tx._hold, course.queue, course.batch, timeout=course.slice_s()))
-    except ReceiveTimeout:
+    except errors.ReceiveTimeout:
         return None if course.nothing_came() else NOTHING
 
 
@@ -473,13 +458,19 @@ def take_another(qm: Manager, tx: Transaction, course: ConsumerLoop) -> Calls[Ba
         found = yield from call(qm._run, asked)
         place = found.lookup_ids[0]
         return (yield from call(tx._hold, course.queue, 1, timeout=0.0, lookup_id=place))
-    except ServiceNotAvailable:
+    except errors.ServiceNotAvailable:
         raise
-    except (ReceiveTimeout, AccessDenied, MessageNotFound, MessageAlreadyReceived, MessageLocked):
+    except (
+        errors.ReceiveTimeout,
+        errors.AccessDenied,
+        errors.MessageNotFound,
+        errors.MessageAlreadyReceived,
+        errors.MessageLocked,
+    ):
         course.breaker.behind = 0
     try:
         return (yield from call(tx._hold, course.queue, 1, timeout=course.slice_s()))
-    except ReceiveTimeout:
+    except errors.ReceiveTimeout:
         return None if course.nothing_came() else NOTHING
 
 
@@ -492,7 +483,7 @@ def limit_s(limit: float | None) -> int:
     if limit is None:
         return 0
     if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 < limit < IDLE_S_MAX:
-        raise InvalidParameter(
+        raise errors.InvalidParameter(
             f"limit is how many seconds a handler may take, or None, not {limit!r}"
         )
     return math.ceil(limit)
@@ -519,15 +510,15 @@ def finish(
             wait_s = course.slice_s(fresh=True)
             then = ahead(following._state, course.queue, count=course.batch, timeout=wait_s)
             yield partial(tx._run, tx._state.commit(ahead=then))
-    except InDoubt as doubt:
+    except errors.InDoubt as doubt:
 
-        def ask_again(away: ServiceNotAvailable) -> Calls[bool]:
+        def ask_again(away: errors.ServiceNotAvailable) -> Calls[bool]:
             return wait is not None and not (yield partial(wait, course.away_s(away)))
 
         yield from settle(qm, tx, doubt, ask_again)
 
 
 def _policy(qm: Manager, queue: str) -> Calls[int]:
-    with contextlib.suppress(OnceqError):
+    with contextlib.suppress(errors.OnceqError):
         return (yield from call(qm._run, queues.queue(qm._state, queue))).poison_attempts
     return 0

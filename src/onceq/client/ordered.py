@@ -18,21 +18,12 @@ from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from typing import Final, Literal, Protocol, TypedDict
 
+from onceq import errors
 from onceq.client.handlers import Breaker, Pauses
 from onceq.client.loops import Attempt, ConsumerLoop, OutageLog, Stop, Wait
 from onceq.client.plans.selection import some
 from onceq.client.retry import Manager, Transaction, gone
 from onceq.client.stopping import log
-from onceq.errors import (
-    InvalidParameter,
-    MessageAlreadyReceived,
-    MessageLocked,
-    MessageNotFound,
-    OnceqError,
-    ReceiveTimeout,
-    ServiceNotAvailable,
-    TransactionUsage,
-)
 from onceq.model.message import Message
 from onceq.model.record import Record
 from onceq.packet.arrived import Batch
@@ -153,21 +144,21 @@ class ConsumerOptions(Record, frozen=True):
         for name in ("concurrency", "batch"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InvalidParameter(f"{name} is a number from 1 on, not {value!r}")
+                raise errors.InvalidParameter(f"{name} is a number from 1 on, not {value!r}")
         if self.concurrency > WORKERS_MAX:
-            raise InvalidParameter(f"concurrency is at most {WORKERS_MAX}")
+            raise errors.InvalidParameter(f"concurrency is at most {WORKERS_MAX}")
         if self.order is not None and self.order != "stream" and not callable(self.order):
-            raise InvalidParameter(
+            raise errors.InvalidParameter(
                 'order is "stream", or a function that gives the key of a message, or None'
             )
         if self.key is not None and self.batch > 1:
-            raise InvalidParameter(
+            raise errors.InvalidParameter(
                 "several workers that keep an order take one message each: leave batch out, or "
                 "take one worker, which keeps the order of the whole queue"
             )
         made = self.database
         if made is not None and (not callable(made) or hasattr(made, "execute")):
-            raise InvalidParameter(
+            raise errors.InvalidParameter(
                 "database is a function that opens a connection for each worker, such as "
                 'lambda: psycopg.connect("dbname=shop")'
             )
@@ -343,10 +334,10 @@ def _look(
     try:
         found = yield from call(qm._run, asked)
         course.answered()
-    except ReceiveTimeout:
+    except errors.ReceiveTimeout:
         workers.tell(turns.nothing_came)
         return
-    except ServiceNotAvailable as error:
+    except errors.ServiceNotAvailable as error:
         if gone(error):
             raise
         yield partial(wait, course.away_s(error))
@@ -360,18 +351,18 @@ def _work(
     tx = course.limited(qm.transaction())
     try:
         taken = yield from attempt.carry_out(tx, _take(tx, course, place))
-    except (MessageNotFound, MessageAlreadyReceived, MessageLocked):
+    except (errors.MessageNotFound, errors.MessageAlreadyReceived, errors.MessageLocked):
         # It may be in its place all the same: somebody holds it, or a connection of this
         # application that was lost does for a moment.
         asked = some(qm._state, course.queue, count=1, timeout=0.0, peek=True, lookup=place)
         try:
             yield from call(qm._run, asked)
-        except TransactionUsage:
+        except errors.TransactionUsage:
             pass
-        except ServiceNotAvailable as error:
+        except errors.ServiceNotAvailable as error:
             if gone(error):
                 raise
-        except OnceqError:
+        except errors.OnceqError:
             return True
         yield partial(wait, LOCKED_S)
         return False

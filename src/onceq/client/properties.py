@@ -15,17 +15,7 @@ from enum import Enum
 from operator import add
 from typing import Any, Final, Literal, TypedDict
 
-from onceq.errors import (
-    AuthenticationNotSupported,
-    BodyTooLarge,
-    EncryptionNotSupported,
-    IllegalPropertyId,
-    IllegalPropertySize,
-    IllegalPropertyValue,
-    InvalidParameter,
-    LabelTooLong,
-    OnceqError,
-)
+from onceq import errors
 from onceq.model.identity import MessageId
 from onceq.model.limits import DELAY_S_MAX, EXTENSION_BYTES_MAX, LABEL_CHARS_MAX, PACKET_BYTES_MAX
 from onceq.model.marks import NEVER_S, trace_trailer
@@ -76,12 +66,12 @@ def raw(body: Body | Nothing) -> bytes:
         try:
             return body.encode()
         except UnicodeEncodeError as error:
-            raise InvalidParameter(f"this text cannot be encoded: {error.reason}") from None
+            raise errors.InvalidParameter(f"this text cannot be encoded: {error.reason}") from None
     if isinstance(body, (bytearray, memoryview)):
         return bytes(body)
     if body is NOTHING:
-        raise InvalidParameter("there is no body: say one, or json=value")
-    raise InvalidParameter(f"a body is bytes or text, not {type(body).__name__}")
+        raise errors.InvalidParameter("there is no body: say one, or json=value")
+    raise errors.InvalidParameter(f"a body is bytes or text, not {type(body).__name__}")
 
 
 def json_body(body: Body | Nothing, value: object, properties: Any) -> bytes:
@@ -105,7 +95,7 @@ def json_bodies(bodies: object, values: Iterable[object], properties: Any) -> li
 
 def _alone(body: object, properties: Any) -> None:
     if body is not NOTHING:
-        raise InvalidParameter("say a body, or json=value, not both")
+        raise errors.InvalidParameter("say a body, or json=value, not both")
     if properties.get("body_type") is None:
         properties["body_type"] = BODY_TYPE
 
@@ -119,12 +109,14 @@ def run_of(bodies: Bodies) -> Run:
     """
     if isinstance(bodies, Run):
         if total_of(bodies.lengths) != len(bodies.data):
-            raise InvalidParameter("the lengths of a run do not add up to its bytes")
+            raise errors.InvalidParameter("the lengths of a run do not add up to its bytes")
         return _fitting(bodies)
     if bodies is NOTHING:
-        raise InvalidParameter("there are no bodies: say them, or json=values")
+        raise errors.InvalidParameter("there are no bodies: say them, or json=values")
     if isinstance(bodies, (str, bytes, bytearray, memoryview)):
-        raise InvalidParameter("several bodies are wanted here, in a list; send takes a single one")
+        raise errors.InvalidParameter(
+            "several bodies are wanted here, in a list; send takes a single one"
+        )
     items: Sequence[Body | Nothing] = bodies if isinstance(bodies, (list, tuple)) else list(bodies)
     # 1.1 us instead of 2.2: most sends are of one.
     if len(items) == 1 and type(items[0]) is bytes and len(items[0]) <= PACKET_BYTES_MAX:
@@ -142,7 +134,7 @@ def run_of(bodies: Bodies) -> Run:
 def _fitting(run: Run) -> Run:
     largest = largest_of(run.lengths)
     if largest > PACKET_BYTES_MAX:
-        raise BodyTooLarge(
+        raise errors.BodyTooLarge(
             f"a body of {largest} bytes is larger than the {PACKET_BYTES_MAX} bytes of a packet "
             "with its headers; send it in parts"
         )
@@ -249,11 +241,11 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
             if value in (None, 0):
                 continue
             if name == "priv_level":
-                raise EncryptionNotSupported(
+                raise errors.EncryptionNotSupported(
                     "priv_level asks for an encrypted body, which onceq does not do; use TLS "
                     "between the computers, or encrypt the body before it is sent"
                 )
-            raise AuthenticationNotSupported(
+            raise errors.AuthenticationNotSupported(
                 "auth_level asks for a signature, which onceq does not do; use TLS with client "
                 "certificates, or sign the body"
             )
@@ -262,7 +254,7 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
 
             near = difflib.get_close_matches(name, NAMES, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise IllegalPropertyId(f"there is no message property {name!r}{hint}")
+            raise errors.IllegalPropertyId(f"there is no message property {name!r}{hint}")
         if value is not None:
             plain[name] = _checked(name, value)
     return plain
@@ -292,12 +284,12 @@ def parted(values: Mapping[str, Any], count: int) -> tuple[dict[str, Any], Run |
         if name not in NAMES:
             checked({name: column})  # It says what is near.
         if name not in OWN:
-            raise IllegalPropertyValue(
+            raise errors.IllegalPropertyValue(
                 f"{name} is the same for all messages of a batch; only {', '.join(OWN)} may be "
                 "lists: send those that have it in common together"
             )
         if len(column) != count:
-            raise InvalidParameter(f"{name} has {len(column)} values for {count} messages")
+            raise errors.InvalidParameter(f"{name} has {len(column)} values for {count} messages")
         columns[name] = _column(name, column)
     for name in OWN:
         if name in shared:
@@ -315,7 +307,7 @@ def _traced(values: Mapping[str, Any], count: int) -> dict[str, Any]:
     if not isinstance(given, (list, tuple)):
         ends: Sequence[bytes] = (_checked("traceparent", given),) * count
     elif len(given) != count:
-        raise InvalidParameter(f"traceparent has {len(given)} values for {count} messages")
+        raise errors.InvalidParameter(f"traceparent has {len(given)} values for {count} messages")
     else:
         ends = [_checked("traceparent", one) if one else b"" for one in given]
     extension = left.get("extension")
@@ -335,7 +327,7 @@ def _column(name: str, column: Sequence[Any]) -> list[Any]:
     for index, value in enumerate(values):
         try:
             values[index] = _checked(name, value)
-        except OnceqError as error:
+        except errors.OnceqError as error:
             raise type(error)(f"message {index} of the batch: {error.text}") from None
     return values
 
@@ -366,7 +358,7 @@ def _checked(name: str, value: Any) -> Any:
             return int(names[value])
         if isinstance(value, int) and value in names.values():
             return int(value)
-        raise IllegalPropertyValue(f"delivery is 'express' or 'recoverable', not {value!r}")
+        raise errors.IllegalPropertyValue(f"delivery is 'express' or 'recoverable', not {value!r}")
     if name == "correlation_id":
         return _correlation(value)
     if name == "extension":
@@ -378,7 +370,9 @@ def _checked(name: str, value: Any) -> Any:
     most = _RANGES[name]
     if not isinstance(value, int) or not 0 <= value <= most:
         of = " of seconds" if name.startswith("time_to_") else ""
-        raise IllegalPropertyValue(f"{name} is a whole number{of} from 0 to {most}, not {value!r}")
+        raise errors.IllegalPropertyValue(
+            f"{name} is a whole number{of} from 0 to {most}, not {value!r}"
+        )
     return int(value)
 
 
@@ -388,7 +382,7 @@ def _seconds(name: str, value: Any) -> Any:
         value = value.total_seconds()
     elif name == "deliver_at" and callable(getattr(value, "timestamp", None)):
         if isinstance(value, datetime) and value.tzinfo is None:
-            raise IllegalPropertyValue(
+            raise errors.IllegalPropertyValue(
                 "deliver_at has no time zone, so it is no moment; say datetime.now(UTC), or "
                 "datetime(..., tzinfo=UTC)"
             )
@@ -400,19 +394,21 @@ def _seconds(name: str, value: Any) -> Any:
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise IllegalPropertyValue(f"{name} is text, not {value!r}")
+        raise errors.IllegalPropertyValue(f"{name} is text, not {value!r}")
     if name == "label":
         size = len(value)
         if not value.isascii():
             size += sum(char > "\uffff" for char in value)
         if size > LABEL_CHARS_MAX:
-            raise LabelTooLong(f"the label has {size} characters; at most {LABEL_CHARS_MAX} fit")
+            raise errors.LabelTooLong(
+                f"the label has {size} characters; at most {LABEL_CHARS_MAX} fit"
+            )
     if value.isascii():
         return value
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise IllegalPropertyValue(f"{name} contains half a surrogate pair") from None
+        raise errors.IllegalPropertyValue(f"{name} contains half a surrogate pair") from None
     return value
 
 
@@ -421,10 +417,10 @@ def _correlation(value: Any) -> bytes:
     if isinstance(value, MessageId):
         return value.pack()
     if not isinstance(value, (bytes, bytearray, memoryview)):
-        raise IllegalPropertyValue(f"a correlation identifier is bytes, not {value!r}")
+        raise errors.IllegalPropertyValue(f"a correlation identifier is bytes, not {value!r}")
     raw = bytes(value)
     if len(raw) != CORRELATION_BYTES:
-        raise IllegalPropertySize(
+        raise errors.IllegalPropertySize(
             f"a correlation identifier has {CORRELATION_BYTES} bytes, not {len(raw)}"
         )
     return raw
@@ -432,10 +428,10 @@ def _correlation(value: Any) -> bytes:
 
 def _extension(value: Any) -> bytes:
     if not isinstance(value, (bytes, bytearray, memoryview)):
-        raise IllegalPropertyValue(f"an extension is bytes, not {value!r}")
+        raise errors.IllegalPropertyValue(f"an extension is bytes, not {value!r}")
     raw = bytes(value)
     if len(raw) > EXTENSION_BYTES_MAX:
-        raise IllegalPropertySize(
+        raise errors.IllegalPropertySize(
             f"an extension has at most {EXTENSION_BYTES_MAX} bytes, not {len(raw)}"
         )
     return raw
@@ -449,14 +445,16 @@ def answering(message: Message, values: Mapping[str, Any]) -> dict[str, Any]:
         InvalidParameter: It is no message, wants no reply, or the reply has another identifier.
     """
     if not isinstance(message, Message):
-        raise InvalidParameter(f"a reply answers a message, not {message!r}")
+        raise errors.InvalidParameter(f"a reply answers a message, not {message!r}")
     if not message.response_queue:
-        raise InvalidParameter(
+        raise errors.InvalidParameter(
             f"message {message.id} names no queue for a reply (response_queue); it was not sent "
             "as a request"
         )
     if values.get("correlation_id"):
-        raise InvalidParameter("the correlation identifier of a reply is that of its request")
+        raise errors.InvalidParameter(
+            "the correlation identifier of a reply is that of its request"
+        )
     return {**values, "correlation_id": message.id}
 
 

@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar, Unpack
 
+from onceq import errors
 from onceq.client.binding import get_ambient, set_ambient
 from onceq.client.enlisting import AnyTransaction, leave
 from onceq.client.handlers import check_done
@@ -32,30 +33,9 @@ from onceq.client.plans.send import QUEUE, endings, found_by, remove_older, send
 from onceq.client.plans.unit_of_work import outcome
 from onceq.client.properties import NOTHING, Body, Nothing, SendProperties, answering, json_body
 from onceq.client.stopping import log
-from onceq.errors import (
-    InDoubt,
-    InvalidParameter,
-    LinkLost,
-    OnceqError,
-    QueueNotFound,
-    ReceiveTimeout,
-    ReplyTimeout,
-    RequestFailed,
-    Retryable,
-    ServiceNotAvailable,
-    TransactionLost,
-)
-from onceq.model import requests
+from onceq.model import limits, requests
 from onceq.model.identity import MessageId
 from onceq.model.letters import ENDS
-from onceq.model.limits import (
-    RECEIVE_BYTES,
-    RECEIVE_MESSAGES_MAX,
-    REPLIES_AGE_S,
-    REPLIES_QUOTA_KB,
-    REPLIES_TIDY_S,
-    REQUEST_GRACE_S,
-)
 from onceq.model.message import Acknowledge, Message
 from onceq.model.names import Kind, elements_of
 from onceq.model.requests import PickBy
@@ -110,7 +90,9 @@ class Tries:
 
     def __init__(self, tries: int) -> None:
         if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
-            raise InvalidParameter(f"a transaction is tried at least once, not {tries!r} times")
+            raise errors.InvalidParameter(
+                f"a transaction is tried at least once, not {tries!r} times"
+            )
         self._tries = tries
         self.failed = 0
 
@@ -158,13 +140,13 @@ def safe(tx: Transaction, error: Exception, also: tuple[type[Exception], ...] = 
     if tx._state.decided:
         return False
     # What has doomed it is the error of a send, which may have been raised unchanged.
-    doomed = tx._state.doomed is not None and isinstance(error, OnceqError)
-    return doomed or isinstance(error, (Retryable, *also))
+    doomed = tx._state.doomed is not None and isinstance(error, errors.OnceqError)
+    return doomed or isinstance(error, (errors.Retryable, *also))
 
 
-def gone(error: ServiceNotAvailable) -> bool:
+def gone(error: errors.ServiceNotAvailable) -> bool:
     """Whether the queue manager will not be back: it was closed, or is another one."""
-    return type(error) is ServiceNotAvailable
+    return type(error) is errors.ServiceNotAvailable
 
 
 def inside(qm: Manager, tx: Transaction, work: Callable[..., object], *given: object) -> Calls[Any]:
@@ -178,7 +160,10 @@ def inside(qm: Manager, tx: Transaction, work: Callable[..., object], *given: ob
 
 
 def settle(
-    qm: Manager, tx: Transaction, doubt: InDoubt, wait: Callable[[ServiceNotAvailable], Calls[bool]]
+    qm: Manager,
+    tx: Transaction,
+    doubt: errors.InDoubt,
+    wait: Callable[[errors.ServiceNotAvailable], Calls[bool]],
 ) -> Calls[None]:
     """The answer to a commit was lost: find out what became of it. Returns if it has happened.
 
@@ -194,7 +179,7 @@ def settle(
     while True:
         try:
             became = yield from call(qm._run, outcome(qm._state, doubt.transaction))
-        except ServiceNotAvailable as away:
+        except errors.ServiceNotAvailable as away:
             if gone(away) or not (yield from wait(away)):
                 raise doubt from None
             continue
@@ -202,7 +187,7 @@ def settle(
             tx._manager.recover_soon()  # They are to hear of it, committed or not.
         if became == "aborted":
             tx._state.lost()
-            raise TransactionLost(
+            raise errors.TransactionLost(
                 f"the commit did not happen ({doubt.text}); nothing of it can happen any more"
             ) from doubt
         if became != "committed":
@@ -220,7 +205,7 @@ def _once(
         return result  # Its work has committed or aborted it by itself.
     asks = Tries(TRIES)
 
-    def ask_again(_: ServiceNotAvailable) -> Calls[bool]:
+    def ask_again(_: errors.ServiceNotAvailable) -> Calls[bool]:
         pause_s = asks.wait_s()
         if pause_s is not None:
             yield partial(wait, pause_s)
@@ -228,7 +213,7 @@ def _once(
 
     try:
         yield tx.commit
-    except InDoubt as doubt:
+    except errors.InDoubt as doubt:
         yield from settle(qm, tx, doubt, ask_again)
     return result
 
@@ -282,27 +267,33 @@ def request(
     values["admin_queue"] = yield from tracking_queue(session)
     values["acknowledge"] = Acknowledge.NEGATIVE_ARRIVAL | Acknowledge.NEGATIVE_RECEIVE
     if values.get("time_to_be_received") is None and timeout is not None:
-        values["time_to_be_received"] = math.ceil(min(max(timeout, 0), 1 << 31)) + REQUEST_GRACE_S
+        values["time_to_be_received"] = (
+            math.ceil(min(max(timeout, 0), 1 << 31)) + limits.REQUEST_GRACE_S
+        )
     id = yield from send(session, queue, body, transactional=transactional, **values)
     try:
         until = None if timeout is None else session.clock() + timeout
         return (yield from within(_wait(session, queue, id, reply_to or REPLIES, until), until))
-    except ServiceNotAvailable as error:
+    except errors.ServiceNotAvailable as error:
         # Also where the error says that nothing has happened: the request has.
-        raise LinkLost(f"request {id} to {queue} was sent, and then: {error.text}") from error
+        raise errors.LinkLost(
+            f"request {id} to {queue} was sent, and then: {error.text}"
+        ) from error
 
 
 def _check(queue: str, properties: SendProperties) -> None:
     if not isinstance(queue, str):
-        raise InvalidParameter(f"a destination is a name, not {queue!r}")
+        raise errors.InvalidParameter(f"a destination is a name, not {queue!r}")
     for name in _OWN:
         if properties.get(name):
-            raise InvalidParameter(
+            raise errors.InvalidParameter(
                 f"request sets {name} itself; name a queue for the reply with reply_to"
             )
     names = elements_of(queue)
     if len(names) != 1 or names[0].kind is Kind.DL:
-        raise InvalidParameter(f"a request goes to one queue, and {queue} stands for several")
+        raise errors.InvalidParameter(
+            f"a request goes to one queue, and {queue} stands for several"
+        )
 
 
 def _replies(session: Session, reply_to: str | None) -> Plan[str]:
@@ -311,19 +302,19 @@ def _replies(session: Session, reply_to: str | None) -> Plan[str]:
         return (yield from look(looks.QUEUE, reply_to)).format_name
     now = session.clock()
     known, since = session.replies
-    if known and now - since < REPLIES_TIDY_S:
+    if known and now - since < limits.REPLIES_TIDY_S:
         return known
     try:
         found = yield from look(looks.QUEUE, REPLIES)
-    except QueueNotFound:
+    except errors.QueueNotFound:
         made = {
             "name": REPLIES.partition("\\")[2], "label": "replies to requests",
-            "transactional": True, "quota_kb": REPLIES_QUOTA_KB,
+            "transactional": True, "quota_kb": limits.REPLIES_QUOTA_KB,
         }  # fmt: skip
-        with contextlib.suppress(OnceqError):  # Somebody else may be making it right now.
+        with contextlib.suppress(errors.OnceqError):  # Somebody else may be making it right now.
             yield from do(requests.CreateQueue(made))
         found = yield from look(looks.QUEUE, REPLIES)
-    yield from remove_older(REPLIES, session.now_s() - REPLIES_AGE_S)
+    yield from remove_older(REPLIES, session.now_s() - limits.REPLIES_AGE_S)
     session.replies = (found.format_name, now)
     return found.format_name
 
@@ -339,15 +330,19 @@ def _wait(
         left_s = slice_s if until is None else min(until - session.clock(), slice_s)
         reply = yield from _look_for(replies, id, max(left_s, 0.0))
         if reply is not None:
-            with contextlib.suppress(ServiceNotAvailable):  # It is here; the rest is tidying.
+            with contextlib.suppress(
+                errors.ServiceNotAvailable
+            ):  # It is here; the rest is tidying.
                 yield from do(requests.Remove(replies, 0, reply.lookup_id, reply.lookup_id))
             return reply
         for ack in (yield from found_by(QUEUE, PickBy.CORRELATION, id.pack())):
             _, text = ENDS.get(ack.message_class, ("", f"class {ack.message_class:#06x}"))
-            raise RequestFailed(f"request {id} to {queue} was not received: {text}")
+            raise errors.RequestFailed(f"request {id} to {queue} was not received: {text}")
         if until is not None and session.clock() >= until:
             known = yield from _known(session, queue, id)
-            raise ReplyTimeout(f"request {id} to {queue} has no reply: {known}", request=str(id))
+            raise errors.ReplyTimeout(
+                f"request {id} to {queue} has no reply: {known}", request=str(id)
+            )
 
 
 def _look_for(replies: str, id: MessageId, wait_s: float) -> Plan[Message | None]:
@@ -355,12 +350,12 @@ def _look_for(replies: str, id: MessageId, wait_s: float) -> Plan[Message | None
     after = 0
     while True:
         asked = requests.Receive(
-            replies, 0, RECEIVE_MESSAGES_MAX, RECEIVE_BYTES, wait_ms(wait_s), True, after, 0, 0,
-            pick=PickBy.CORRELATION, value=id.pack(),
+            replies, 0, limits.RECEIVE_MESSAGES_MAX, limits.RECEIVE_BYTES, wait_ms(wait_s), True,
+            after, 0, 0, pick=PickBy.CORRELATION, value=id.pack(),
         )  # fmt: skip
         try:
             found = yield from ask(asked, Batch)
-        except ReceiveTimeout:
+        except errors.ReceiveTimeout:
             return None
         if len(found):
             return found[0]
@@ -375,21 +370,21 @@ def _known(session: Session, queue: str, id: MessageId) -> Plan[str]:
             if ending.state == "waiting":
                 return f"it has not left this computer ({ending.text})"
             return ending.text
-    except ServiceNotAvailable:
+    except errors.ServiceNotAvailable:
         raise
-    except OnceqError as error:
+    except errors.OnceqError as error:
         unseen = error.text
     try:
         yield from look(looks.QUEUE, queue)
         yield from peek(session, queue, message_id=id)
-    except ReceiveTimeout:
+    except errors.ReceiveTimeout:
         return "it was received (or a transaction holds it), and not answered in time"
-    except QueueNotFound:
+    except errors.QueueNotFound:
         if not unseen:
             return "it has left this computer and was not refused, so it may have been received"
-    except ServiceNotAvailable:
+    except errors.ServiceNotAvailable:
         raise
-    except OnceqError as error:
+    except errors.OnceqError as error:
         unseen = error.text
     else:
         return "it is in its queue, and nobody has received it"

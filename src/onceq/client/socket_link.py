@@ -16,19 +16,12 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 
+from onceq import errors
 from onceq.client.address import Address
 from onceq.client.connecting import READ_BYTES_MIN, Socket, connected, greet
 from onceq.client.credentials import Credentials
 from onceq.client.link import PartlyWritten, Request, drop_descriptor, of_parent, overdue, own
 from onceq.client.stopping import acquire, wait_readable
-from onceq.errors import (
-    AnswerOverdue,
-    LinkLost,
-    ManagerAway,
-    OnceqError,
-    ServiceNotAvailable,
-    WrongProcess,
-)
 from onceq.model.requests import Receive
 from onceq.model.run import Buffer
 from onceq.sockets import both_ends
@@ -101,7 +94,7 @@ class SocketLink:
         self._slots: dict[int, _Slot] = {}
         self._held: list[Buffer] = []
         self._number = 0
-        self._lost: OnceqError | None = None
+        self._lost: errors.OnceqError | None = None
         try:
             self.greeting = greet(
                 self._socket, address, self._parser, shown, since=since, timeout=timeout
@@ -162,7 +155,7 @@ class SocketLink:
                     self._hand_on()
         return self._lost is None
 
-    def _lose(self, text: str, kind: type[ServiceNotAvailable] = LinkLost) -> None:
+    def _lose(self, text: str, kind: type[errors.ServiceNotAvailable] = errors.LinkLost) -> None:
         """Nobody will ever get an answer on this connection any more.
 
         Args:
@@ -215,8 +208,8 @@ class SocketLink:
                 text = overdue(self._address)
                 if request.late is None:
                     self._lose(text)
-                raise AnswerOverdue(text)
-        except OnceqError:
+                raise errors.AnswerOverdue(text)
+        except errors.OnceqError:
             raise
         except BaseException as error:
             # Interrupted anywhere between the first byte written and the last one read: what
@@ -226,16 +219,16 @@ class SocketLink:
             raise
         finally:
             request.ticket = None  # Asked again, it is sent again.
-        if isinstance(slot.result, OnceqError):
+        if isinstance(slot.result, errors.OnceqError):
             raise slot.result
         return slot.result
 
     def _check(self) -> None:
         """Raises ManagerAway if the connection is lost, WrongProcess if it is the parent's."""
-        if isinstance(self._lost, WrongProcess):
+        if isinstance(self._lost, errors.WrongProcess):
             raise of_parent("this call")
         if self._lost is not None:
-            raise ManagerAway(str(self._lost))
+            raise errors.ManagerAway(str(self._lost))
 
     def _send(self, slot: _Slot) -> None:
         request = slot.request
@@ -271,11 +264,11 @@ class SocketLink:
                 text = f"the connection to {self._address} broke: {error}"
                 self._forget(slots)
                 if self._slots:
-                    self._lost = self._lost or LinkLost(text)
+                    self._lost = self._lost or errors.LinkLost(text)
                 else:
                     self._lose(text)
                 if slots:
-                    raise ManagerAway(text) from error
+                    raise errors.ManagerAway(text) from error
                 return
             try:
                 self._write_rest(pieces, done)
@@ -334,11 +327,11 @@ class SocketLink:
                 slot.nudge()
                 return
 
-    def _told(self, error: OnceqError) -> None:
+    def _told(self, error: errors.OnceqError) -> None:
         """The queue manager ends the connection, and says why."""
-        if isinstance(error, ServiceNotAvailable):
+        if isinstance(error, errors.ServiceNotAvailable):
             # It stops in order, and this comes behind the last answer.
-            self._lose(error.text, ManagerAway)
+            self._lose(error.text, errors.ManagerAway)
         else:
             self._lose(f"the queue manager at {self._address} ended the connection: {error}")
 
@@ -365,7 +358,7 @@ class SocketLink:
         except BlockingIOError:
             if wait and not (until is not None and time.monotonic() >= until):
                 self._lose(f"the queue manager at {self._address} gave no answer in time")
-        except (OSError, OnceqError) as error:
+        except (OSError, errors.OnceqError) as error:
             self._lose(f"the connection to {self._address} broke: {error}")
 
     def _received(self, size: int, until: float | None) -> bytes:
@@ -407,5 +400,5 @@ def _few(pieces: list[Buffer]) -> list[Buffer]:
 def _result(request: Request, code: int, head: memoryview, rest: memoryview) -> object:
     try:
         return decode(request.kind, code, head, rest)
-    except OnceqError as error:
+    except errors.OnceqError as error:
         return error

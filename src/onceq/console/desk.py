@@ -18,33 +18,22 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
+from onceq import errors
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.console.guard import FormValues, Keys, Session
 from onceq.console.managers import Managers, Sample, Watched
 from onceq.console.reading import Read, Told, numbers
-from onceq.errors import (
-    AccessDenied,
-    InvalidParameter,
-    ManagerSlow,
-    MessageNotFound,
-    OnceqError,
-    QueueNotFound,
-    Refused,
-    ServiceNotAvailable,
-    UnknownBranch,
-    UsageError,
-)
 
-STATUS: Final[tuple[tuple[type[OnceqError], int], ...]] = (
-    (AccessDenied, 403),
-    (QueueNotFound, 404),
-    (MessageNotFound, 404),
-    (UnknownBranch, 404),
-    (InvalidParameter, 400),
-    (ServiceNotAvailable, 503),
-    (ManagerSlow, 503),
-    (UsageError, 400),
-    (Refused, 409),
+STATUS: Final[tuple[tuple[type[errors.OnceqError], int], ...]] = (
+    (errors.AccessDenied, 403),
+    (errors.QueueNotFound, 404),
+    (errors.MessageNotFound, 404),
+    (errors.UnknownBranch, 404),
+    (errors.InvalidParameter, 400),
+    (errors.ServiceNotAvailable, 503),
+    (errors.ManagerSlow, 503),
+    (errors.UsageError, 400),
+    (errors.Refused, 409),
 )
 """Status of HTTP for an error, by the first class that fits; for others it is 502."""
 ABOUT: Final = ("queue", "destination", "branch", "outcome", "number", "id", "reason", "dry_run")
@@ -107,7 +96,7 @@ class Desk:
             told = await watched.act(self._ask(read, given), person)
             result = "done"
             return told
-        except OnceqError as error:
+        except errors.OnceqError as error:
             result = error.code
             raise
         finally:
@@ -132,12 +121,12 @@ def session_of(request: Request) -> Session | None:
     return found
 
 
-def status_of(error: OnceqError) -> int:
+def status_of(error: errors.OnceqError) -> int:
     """Status of HTTP for an error."""
     return next((status for kind, status in STATUS if isinstance(error, kind)), 502)
 
 
-def told_of(error: OnceqError) -> dict[str, Any]:
+def told_of(error: errors.OnceqError) -> dict[str, Any]:
     """An error for scripts."""
     text = error.text.removeprefix(f"[{error.code}] ")
     return {"error": {"code": error.code, "text": text, "cure": error.cure}}

@@ -22,6 +22,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import TypeVar
 
+from onceq import errors
 from onceq.client.address import parse
 from onceq.client.async_link import AsyncLink
 from onceq.client.credentials import Credentials
@@ -34,14 +35,6 @@ from onceq.console.guard import (
     SAMPLE_S,
     SAMPLE_SHARE,
     SAMPLES_MAX,
-)
-from onceq.errors import (
-    ConfigurationError,
-    InDoubt,
-    ManagerNotFound,
-    ManagerSlow,
-    OnceqError,
-    ServiceNotAvailable,
 )
 
 T = TypeVar("T")
@@ -116,14 +109,14 @@ class Watched:
             OnceqError: What it says.
         """
         if self._silent and not probe:
-            raise ServiceNotAvailable(self.away)
+            raise errors.ServiceNotAvailable(self.away)
         try:
             async with asyncio.timeout(READ_S_MAX):
                 found = await ask(await self._connected())
-        except ServiceNotAvailable as error:
+        except errors.ServiceNotAvailable as error:
             await self._lost(error.text, silent=False)
             raise
-        except OnceqError:
+        except errors.OnceqError:
             self._back()
             raise
         except TimeoutError:
@@ -131,17 +124,17 @@ class Watched:
         self._back()
         return found
 
-    async def _late(self) -> OnceqError:
+    async def _late(self) -> errors.OnceqError:
         """It has not answered in time: the error for the caller."""
         if self._qm is not None:
             if not self.slow:
                 self.slow_since = self.now()
             self.slow = f"it has not answered within {READ_S_MAX:.0f} s, and is connected"
             if self.now() - self.slow_since < AWAY_S_MAX:
-                return ManagerSlow(self.slow)
+                return errors.ManagerSlow(self.slow)
         text = f"it does not answer within {READ_S_MAX if self._qm is None else AWAY_S_MAX:.0f} s"
         await self._lost(text, silent=True)
-        return ServiceNotAvailable(text)
+        return errors.ServiceNotAvailable(text)
 
     async def act(self, ask: Ask[T], person: str = "") -> T:
         """Have something done; it is done to its end, even if nobody waits for it.
@@ -155,7 +148,7 @@ class Watched:
             OnceqError: What it says.
         """
         if self._silent:
-            raise ServiceNotAvailable(self.away)
+            raise errors.ServiceNotAvailable(self.away)
 
         async def whole() -> T:
             async with asyncio.timeout(CONNECT_S_MAX):
@@ -175,21 +168,21 @@ class Watched:
         task.add_done_callback(self._acts.discard)
         done, _ = await asyncio.wait((task,), timeout=ACT_S_MAX)
         if not done:
-            raise InDoubt(
+            raise errors.InDoubt(
                 f"it has not ended within {ACT_S_MAX:.0f} s and goes on; look what has happened "
                 "before you do it once more"
             )
         try:
             return task.result()
-        except ServiceNotAvailable as error:
+        except errors.ServiceNotAvailable as error:
             await self._lost(error.text, silent=False)
             raise
-        except OnceqError:
+        except errors.OnceqError:
             raise
         except TimeoutError:
             text = f"no connection within {CONNECT_S_MAX:.0f} s"
             await self._lost(text, silent=True)
-            raise ServiceNotAvailable(text) from None
+            raise errors.ServiceNotAvailable(text) from None
 
     async def _connected(self) -> AsyncQueueManager:
         async with self._connecting:
@@ -201,11 +194,11 @@ class Watched:
 
     async def _connect(self, person: str = "") -> AsyncLink:
         if self.fault:
-            raise ServiceNotAvailable(self.fault)
+            raise errors.ServiceNotAvailable(self.fault)
         try:
             address = parse(self.where)
-        except ConfigurationError as error:
-            raise ServiceNotAvailable(error.text) from None
+        except errors.ConfigurationError as error:
+            raise errors.ServiceNotAvailable(error.text) from None
         shown = self.credentials or Credentials()
         return await AsyncLink.connect(address, CONNECT_S_MAX, credentials=shown.used_for(person))
 
@@ -230,7 +223,7 @@ class Watched:
         """Look at its numbers until this is cancelled."""
         while True:
             began = self.now()
-            with contextlib.suppress(OnceqError):
+            with contextlib.suppress(errors.OnceqError):
                 self.samples.append(await look(self))
             self.looked.set()
             took = self.now() - began
@@ -267,12 +260,12 @@ class Managers:
         for where in places:
             try:
                 parse(where)
-            except ConfigurationError as error:
+            except errors.ConfigurationError as error:
                 problems.setdefault(where, error.text)
-            except OnceqError:
+            except errors.OnceqError:
                 continue  # it may be there later
         if problems and all(where in problems for where in places):
-            raise ConfigurationError(next(iter(problems.values())))
+            raise errors.ConfigurationError(next(iter(problems.values())))
         self.problems = problems
         """What is wrong with some of the places, for the person who named them."""
         self._all: dict[str, Watched] = {}
@@ -295,7 +288,7 @@ class Managers:
         if found is None:
             near = get_close_matches(key, self._all, 1)
             like = f"did you mean {near[0]}? It" if near else "it"
-            raise ManagerNotFound(
+            raise errors.ManagerNotFound(
                 f"this console watches no queue manager {key!r}; {like} watches "
                 f"{', '.join(self._all)}"
             )

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any, TypeAlias
 
+from onceq import errors
 from onceq.client.attention import (
     FULL,
     PAUSED,
@@ -31,16 +32,6 @@ from onceq.client.properties import SendProperties
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.client.why import branch_advice, refusals, stream_why, why
 from onceq.console.guard import LOOKED_MAX, PAGE_MESSAGES, ROWS_LIMIT, ROWS_MAX, FormValues
-from onceq.errors import (
-    AccessDenied,
-    InvalidParameter,
-    MessageNotFound,
-    OnceqError,
-    ReceiveTimeout,
-    UnknownBranch,
-    UnsupportedOperation,
-    UsageError,
-)
 from onceq.model.branches import Xid
 from onceq.model.identity import NO_GUID, guid_bytes, guid_text
 from onceq.model.limits import VIEWS_AT_ONCE
@@ -105,7 +96,7 @@ async def may(qm: AsyncQueueManager, right: Right, queue: str = "") -> bool:
         right, name = (Right.MONITOR if right is Right.PEEK else Right.OPERATE), ""
     try:
         return (await qm.explain_right(right, name)).allowed
-    except (AccessDenied, InvalidParameter, UnsupportedOperation):
+    except (errors.AccessDenied, errors.InvalidParameter, errors.UnsupportedOperation):
         return False
 
 
@@ -218,7 +209,7 @@ async def _browsed(qm: AsyncQueueManager, name: str, given: FormValues, now_s: i
     while looked < LOOKED_MAX:
         try:
             page = await qm.peek_headers(name, PAGE_MESSAGES, after=after)
-        except ReceiveTimeout:
+        except errors.ReceiveTimeout:
             break
         for one in page:
             if len(rows) == limit:
@@ -262,15 +253,17 @@ async def message(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     name = given.text("queue", needed=True)
     lookup = given.number("lookup_id", 0, least=1)
     if not lookup:
-        raise InvalidParameter("lookup_id is missing")
+        raise errors.InvalidParameter("lookup_id is missing")
     body: bytes | None
     try:
         found = await qm.peek(name, lookup_id=lookup)
         body, size = found.body, len(found.body)
-    except AccessDenied:
+    except errors.AccessDenied:
         page = await qm.peek_headers(name, 1, after=lookup - 1)
         if page[0].message.lookup_id != lookup:
-            raise MessageNotFound(f"there is no message {lookup} in {name} any more") from None
+            raise errors.MessageNotFound(
+                f"there is no message {lookup} in {name} any more"
+            ) from None
         found, body, size = page[0].message, None, page[0].body_bytes
     told: Told = {"queue": name, "message": properties(found), "body_bytes": size}
     told |= {"story": await story(qm, found, name)}
@@ -349,8 +342,8 @@ async def _ends(qm: AsyncQueueManager, message: Message) -> list[Told]:
         return []
     try:
         found = await qm.track(message.id).outcomes()
-    except OnceqError as error:
-        if isinstance(error, AccessDenied):
+    except errors.OnceqError as error:
+        if isinstance(error, errors.AccessDenied):
             return []
         raise
     return [{"at": end.at, "text": f"{end.destination}: {end.state}: {end.text}"} for end in found]
@@ -405,7 +398,7 @@ async def rights(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
            (Right.MONITOR, Right.OPERATE, Right.ADMINISTER)}  # fmt: skip
     try:
         grants = await qm.rights(given.text("queue"))
-    except AccessDenied as error:
+    except errors.AccessDenied as error:
         return {"own": own, "grants": None, "refused": error.text, "meaning": _meaning()}
     return {"own": own, "grants": grants, "refused": "", "meaning": _meaning()}
 
@@ -479,13 +472,13 @@ async def preview_send(qm: AsyncQueueManager, given: FormValues, now_s: int) -> 
     view = await qm.queue(name)
     form = given.text("form") or FORMS[0]
     if form not in FORMS:
-        raise InvalidParameter(f"form is one of {', '.join(FORMS)}, and not {form[:40]!r}")
+        raise errors.InvalidParameter(f"form is one of {', '.join(FORMS)}, and not {form[:40]!r}")
     body = given.text("body")
     if form == "json" and "body" in given.values:
         try:
             body = json.dumps(json.loads(body), ensure_ascii=False, separators=(",", ":"))
         except ValueError as error:
-            raise InvalidParameter(f"the body is no JSON: {error}") from None
+            raise errors.InvalidParameter(f"the body is no JSON: {error}") from None
     return {
         "queue": view.path,
         "transactional": view.transactional,
@@ -540,17 +533,21 @@ async def branch_of(qm: AsyncQueueManager, given: FormValues) -> BranchView:
     for view in await qm.branches():
         if view.xid == wanted:
             return view
-    raise UnknownBranch(f"there is no branch {text} here any more")
+    raise errors.UnknownBranch(f"there is no branch {text} here any more")
 
 
 async def preview_decision(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """What ``transactions/decide`` would do; nothing is changed."""
     outcome = given.text("outcome", needed=True)
     if outcome not in OUTCOMES:
-        raise InvalidParameter(f"outcome is one of {', '.join(OUTCOMES)}, and not {outcome!r}")
+        raise errors.InvalidParameter(
+            f"outcome is one of {', '.join(OUTCOMES)}, and not {outcome!r}"
+        )
     view = await branch_of(qm, given)
     if view.phase != "prepared":
-        raise UsageError(f"branch {view.xid} is {view.phase}: only a prepared one is decided")
+        raise errors.UsageError(
+            f"branch {view.xid} is {view.phase}: only a prepared one is decided"
+        )
     told = {**view.as_dict(), "advice": branch_advice(view, guid_bytes(qm.id))}
     return {"branch": told, "outcome": outcome, "dry_run": True}
 
@@ -572,7 +569,8 @@ async def forget(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """Drop the memory of a branch that was decided by hand, once all partners were compared."""
     view = await branch_of(qm, given)
     if not view.phase.endswith("by hand"):
-        raise UsageError(f"branch {view.xid} is {view.phase}: only one that was decided by hand "
-                         "is forgotten")  # fmt: skip
+        raise errors.UsageError(
+            f"branch {view.xid} is {view.phase}: only one that was decided by hand is forgotten"
+        )
     await qm.xa.forget(Xid.parse(view.xid))
     return {"branch": view.as_dict(), "forgotten": True}

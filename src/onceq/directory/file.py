@@ -23,18 +23,9 @@ from onceq.directory import rights_file
 from onceq.directory.contract import Seen, SeenRights, registered, relisted, same
 from onceq.directory.rights_file import SUFFIX, RightsFile, locked, read, replace, why
 from onceq.errors import DirectoryError, OnceqError
+from onceq.model import limits
 from onceq.model.directory import Computer, DistributionList, PublicQueue, Snapshot, member_of
 from onceq.model.identity import NO_GUID, guid_bytes, guid_text
-from onceq.model.limits import (
-    COMPUTER_NAME_CHARS_MAX,
-    DIRECTORY_BYTES_MAX,
-    DIRECTORY_ENTRIES_MAX,
-    DIRECTORY_LISTS_MAX,
-    DIRECTORY_MEMBERS_MAX,
-    LIST_NAME_CHARS_MAX,
-    QUEUE_LABEL_CHARS_MAX,
-    QUEUE_NAME_CHARS_MAX,
-)
 from onceq.model.rights import Regrant, SharedRights
 
 FORMAT = 1
@@ -99,7 +90,7 @@ class FileDirectory:
         if stamp == self._stamp:
             return self._seen
         try:
-            snapshot = parse(read(self.path, DIRECTORY_BYTES_MAX), self.path)
+            snapshot = parse(read(self.path, limits.DIRECTORY_BYTES_MAX), self.path)
         except OnceqError as error:
             return self._trouble(stamp, error.text)
         except OSError as error:
@@ -145,7 +136,7 @@ class FileDirectory:
     def _changing(self) -> Iterator[Snapshot]:
         try:
             with locked(self.path):
-                yield parse(read(self.path, DIRECTORY_BYTES_MAX), self.path)
+                yield parse(read(self.path, limits.DIRECTORY_BYTES_MAX), self.path)
         except OSError as error:
             raise DirectoryError(
                 f"the directory {self.path} cannot be changed: {why(error)}"
@@ -210,10 +201,10 @@ def parse(raw: bytes, where: str = "the directory") -> Snapshot:
         raise DirectoryError(
             f"{where} has format {found.onceq_directory}; this onceq reads format {FORMAT}"
         )
-    if len(found.computers) + len(found.queues) > DIRECTORY_ENTRIES_MAX:
-        raise DirectoryError(f"{where} has more than {DIRECTORY_ENTRIES_MAX} entries")
-    if len(found.lists) > DIRECTORY_LISTS_MAX:
-        raise DirectoryError(f"{where} has more than {DIRECTORY_LISTS_MAX} lists")
+    if len(found.computers) + len(found.queues) > limits.DIRECTORY_ENTRIES_MAX:
+        raise DirectoryError(f"{where} has more than {limits.DIRECTORY_ENTRIES_MAX} entries")
+    if len(found.lists) > limits.DIRECTORY_LISTS_MAX:
+        raise DirectoryError(f"{where} has more than {limits.DIRECTORY_LISTS_MAX} lists")
     computers = [_each(where, "computers", at, _computer, one)
                  for at, one in enumerate(found.computers)]  # fmt: skip
     queues = [_each(where, "queues", at, _queue, one) for at, one in enumerate(found.queues)]
@@ -251,32 +242,32 @@ def _computer(one: _Computer) -> Computer:
     for number, name in one.private.items():
         if not 0 < len(number) <= _NUMBER_CHARS_MAX:
             raise ValueError(f"{number!r} is not the number of a private queue")
-        private[int(number, 16)] = _text("a queue's name", name, QUEUE_NAME_CHARS_MAX)
+        private[int(number, 16)] = _text("a queue's name", name, limits.QUEUE_NAME_CHARS_MAX)
     return Computer(
-        _text("a computer's name", one.name, COMPUTER_NAME_CHARS_MAX),
+        _text("a computer's name", one.name, limits.COMPUTER_NAME_CHARS_MAX),
         guid_bytes(one.guid) if one.guid else NO_GUID,
-        tuple(_text("an address", text, COMPUTER_NAME_CHARS_MAX) for text in one.addresses),
+        tuple(_text("an address", text, limits.COMPUTER_NAME_CHARS_MAX) for text in one.addresses),
         private,
-        _text("an endpoint", one.endpoint, COMPUTER_NAME_CHARS_MAX) if one.endpoint else "",
+        _text("an endpoint", one.endpoint, limits.COMPUTER_NAME_CHARS_MAX) if one.endpoint else "",
     )
 
 
 def _queue(one: _Queue) -> PublicQueue:
-    if len(one.label) > QUEUE_LABEL_CHARS_MAX:
-        raise ValueError(f"a label has at most {QUEUE_LABEL_CHARS_MAX} characters")
+    if len(one.label) > limits.QUEUE_LABEL_CHARS_MAX:
+        raise ValueError(f"a label has at most {limits.QUEUE_LABEL_CHARS_MAX} characters")
     return PublicQueue(
         guid_bytes(one.guid),
-        _text("a computer's name", one.computer, COMPUTER_NAME_CHARS_MAX),
-        _text("a queue's name", one.name, QUEUE_NAME_CHARS_MAX),
+        _text("a computer's name", one.computer, limits.COMPUTER_NAME_CHARS_MAX),
+        _text("a queue's name", one.name, limits.QUEUE_NAME_CHARS_MAX),
         one.transactional,
         one.label,
     )
 
 
 def _list(one: _List) -> DistributionList:
-    if len(one.members) > DIRECTORY_MEMBERS_MAX:
-        raise ValueError(f"a list has at most {DIRECTORY_MEMBERS_MAX} members")
+    if len(one.members) > limits.DIRECTORY_MEMBERS_MAX:
+        raise ValueError(f"a list has at most {limits.DIRECTORY_MEMBERS_MAX} members")
     members = tuple(str(member_of(text)) for text in one.members)
     return DistributionList(
-        guid_bytes(one.guid), _text("a list's name", one.name, LIST_NAME_CHARS_MAX), members
+        guid_bytes(one.guid), _text("a list's name", one.name, limits.LIST_NAME_CHARS_MAX), members
     )

@@ -20,11 +20,7 @@ from onceq.errors import (
     PropertyNotAllowed,
 )
 from onceq.model.identity import GUID_BYTES, NO_GUID
-from onceq.model.limits import (
-    QUEUE_LABEL_CHARS_MAX,
-    QUEUE_NAME_CHARS_MAX,
-    SUBQUEUE_NAME_CHARS_MAX,
-)
+from onceq.model.limits import QUEUE_LABEL_CHARS_MAX, QUEUE_NAME_CHARS_MAX, SUBQUEUE_NAME_CHARS_MAX
 from onceq.model.record import Record
 from onceq.model.wording import TextSource
 

@@ -30,6 +30,7 @@ from opentelemetry.trace import (
     TracerProvider,
 )
 
+from onceq import errors
 from onceq.client.link import Session
 from onceq.client.plans.branches import BranchUnit
 from onceq.client.plans.plan import DONE, Plan
@@ -37,15 +38,6 @@ from onceq.client.plans.sending_unit import ENDING, LOST, NOTHING, PipelinedRece
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.properties import Bodies
 from onceq.client.results import MessageIds
-from onceq.errors import (
-    CommittedByHand,
-    InDoubt,
-    OnceqError,
-    ReceiveTimeout,
-    RolledBack,
-    RolledBackByHand,
-    TransactionLost,
-)
 from onceq.model.branches import Vote, Xid
 from onceq.model.limits import PACKET_BYTES_MAX
 from onceq.model.marks import untraced
@@ -175,12 +167,12 @@ class Tracing:
             yield
         except BaseException as error:
             # What it says of the branch; "" if it leaves that open.
-            if isinstance(error, (RolledBack, RolledBackByHand)):
+            if isinstance(error, (errors.RolledBack, errors.RolledBackByHand)):
                 outcome = ABORTED
-            elif isinstance(error, CommittedByHand):
+            elif isinstance(error, errors.CommittedByHand):
                 outcome = COMMITTED
             else:
-                outcome = IN_DOUBT if isinstance(error, InDoubt) else ""
+                outcome = IN_DOUBT if isinstance(error, errors.InDoubt) else ""
             failed(span, error)
             raise
         finally:
@@ -220,7 +212,7 @@ def current(span: Span) -> Iterator[Span]:
 
 def failed(span: Span, error: BaseException) -> None:
     """Note an error: of onceq by its stable code, any other by its class."""
-    code = error.code if isinstance(error, OnceqError) else type(error).__qualname__
+    code = error.code if isinstance(error, errors.OnceqError) else type(error).__qualname__
     span.set_attribute(ERROR_TYPE, code)
     span.set_status(Status(StatusCode.ERROR, str(error)))
     span.record_exception(error)
@@ -384,7 +376,7 @@ class TracedUnit(Unit):
         since_ns = now_ns()
         try:
             batch = yield from super()._holding(queue, asked)
-        except ReceiveTimeout:
+        except errors.ReceiveTimeout:
             raise
         except Exception as error:
             self._tracing.receive_failed(queue, error, since_ns)
@@ -461,10 +453,10 @@ class TracedUnit(Unit):
         if outcome in (COMMITTED, PREPARED, ENDED):
             return ""
         if outcome == IN_DOUBT:
-            return InDoubt.code
+            return errors.InDoubt.code
         if self.doomed is not None:
             return self.doomed.code
-        return TransactionLost.code if self._over == LOST else ABORTED
+        return errors.TransactionLost.code if self._over == LOST else ABORTED
 
 
 class TracedBranch(TracedUnit, BranchUnit):

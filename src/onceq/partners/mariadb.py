@@ -20,14 +20,7 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from onceq.errors import (
-    EnlistRefused,
-    InvalidParameter,
-    PartnerEnded,
-    PartnerLost,
-    PartnerRefused,
-    TwoPhaseForbidden,
-)
+from onceq import errors
 from onceq.model.branches import Xid
 from onceq.partners.contract import TABLE, short_name
 from onceq.partners.procedures import Calls
@@ -150,7 +143,7 @@ class MariadbDialect(PreparingDialect):
         """See that the connection can begin; returns the database that it is in."""
         ((busy, schema),) = yield from self.query(connection, "SELECT @@in_transaction, DATABASE()")
         if busy:
-            raise PartnerRefused(
+            raise errors.PartnerRefused(
                 "the MariaDB connection is in a transaction already (without autocommit the first "
                 "statement begins one, a SELECT too); commit it or roll it back first, or enlist "
                 "the connection before its first statement"
@@ -166,17 +159,17 @@ class MariadbDialect(PreparingDialect):
         )
         numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
         if "mariadb" not in version.lower():
-            raise TwoPhaseForbidden(
+            raise errors.TwoPhaseForbidden(
                 f"the server is {version}; of its kind onceq knows MariaDB only"
             )
         if numbers < _VERSION_MIN:
-            raise TwoPhaseForbidden(
+            raise errors.TwoPhaseForbidden(
                 f"MariaDB {version} rolls prepared transactions back when their connection is "
                 f"lost; use {'.'.join(map(str, _VERSION_MIN))} or newer"
             )
         galera = yield from self.query(connection, "SHOW GLOBAL VARIABLES LIKE 'wsrep_on'")
         if galera and str(galera[0][1]).upper() == "ON":
-            raise TwoPhaseForbidden(
+            raise errors.TwoPhaseForbidden(
                 "the MariaDB server is part of a Galera cluster, which takes no XA transactions; "
                 "set wsrep_on = OFF in its configuration, or use another server"
             )
@@ -201,7 +194,7 @@ class MariadbDialect(PreparingDialect):
                 # After a deadlock the branch can only be rolled back: this already says so.
                 yield from self.query(connection, f"XA END {_literal(xid)}")
                 yield from self.query(connection, text)
-        except PartnerRefused:
+        except errors.PartnerRefused:
             with Meaning(self, connection, voting=False):
                 yield from self.roll_back_branch(connection, xid)
             raise
@@ -234,7 +227,7 @@ class MariadbDialect(PreparingDialect):
             raw = data.encode("latin-1", "replace") if isinstance(data, str) else bytes(data)
             if len(raw) == global_bytes + branch_bytes:
                 # Format identifiers beyond XA's are foreign.
-                with contextlib.suppress(InvalidParameter):
+                with contextlib.suppress(errors.InvalidParameter):
                     found.append(Xid(int(format_id), raw[:global_bytes], raw[global_bytes:]))
         return sorted(found)
 
@@ -243,7 +236,7 @@ class MariadbDialect(PreparingDialect):
     def check_deciding(self, connection: Any, schema: str) -> Calls[Database]:
         """See that commits are durable, and that there is a table."""
         if not schema:
-            raise EnlistRefused(
+            raise errors.EnlistRefused(
                 "the MariaDB connection has no database in which the table of decisions could "
                 "be; connect with one"
             )
@@ -262,11 +255,11 @@ class MariadbDialect(PreparingDialect):
         rows = yield from self.query(connection, f"SHOW VARIABLES WHERE Variable_name IN ({names})")
         settings = {str(name).lower(): str(value).upper() for name, value in rows}
         if "MARIADB" not in settings["version"]:
-            raise EnlistRefused(
+            raise errors.EnlistRefused(
                 f"the server is {settings['version']}; of its kind onceq knows MariaDB only"
             )
         if settings.get("wsrep_on") == "ON":
-            raise EnlistRefused(
+            raise errors.EnlistRefused(
                 "the MariaDB server is part of a Galera cluster, whose members do not wait for "
                 "each other's locks; set wsrep_on = OFF in its configuration, or use another "
                 "server"
@@ -294,13 +287,13 @@ class MariadbDialect(PreparingDialect):
             except self.errors(connection) as error:
                 if self.code_of(error) not in _DENIED:
                     raise
-                raise EnlistRefused(
+                raise errors.EnlistRefused(
                     f"the table of decisions cannot be made in this database ({error}); let its "
                     f"owner execute: {self.make_table}"
                 ) from error
             rows = yield from self.query(connection, engine)
         if [str(name).upper() for (name,) in rows] != ["INNODB"]:
-            raise EnlistRefused(
+            raise errors.EnlistRefused(
                 f"table {TABLE} of database {schema} is not of InnoDB, so it takes no part in "
                 f"transactions; execute: ALTER TABLE {TABLE} ENGINE=InnoDB"
             )
@@ -320,7 +313,7 @@ class MariadbDialect(PreparingDialect):
         except self.errors(connection):  # so one of the drivers answers
             is_open = False
         if not is_open:
-            raise PartnerEnded(
+            raise errors.PartnerEnded(
                 "the enlisted MariaDB connection was closed before the commit, so the server has "
                 "rolled its work back; keep it open until the transaction is over"
             )
@@ -331,21 +324,21 @@ class MariadbDialect(PreparingDialect):
         try:
             with Meaning(self, connection, voting=True):
                 yield from self.query(connection, text)
-        except PartnerRefused as error:
+        except errors.PartnerRefused as error:
             # An error of a compound statement does not say which part has failed. Where the
             # savepoint is still there, nothing was committed; else only those errors are believed
             # that a commit which is done cannot have.
             code = self.code_of(error.__cause__) if error.__cause__ is not None else 0
             undone = yield from self._undo(connection)
             if code == _NO_SAVEPOINT:
-                raise PartnerEnded(
+                raise errors.PartnerEnded(
                     "the transaction was ended by a statement on the enlisted MariaDB connection "
                     "(COMMIT, ROLLBACK, or one like CREATE TABLE that commits by itself), or by a "
                     "deadlock; let the transaction that it is enlisted in do that"
                 ) from error
             if undone or code in _NOT_DONE:
                 raise
-            raise PartnerLost(f"whether it has committed is not known: {error}") from error
+            raise errors.PartnerLost(f"whether it has committed is not known: {error}") from error
 
     def _undo(self, connection: Any) -> Calls[bool]:
         """Free the connection; returns whether what was begun was still open."""
@@ -433,19 +426,19 @@ class MariadbAgent(DecidingRows):
 def check_durability(settings: Mapping[str, str], schema: str) -> None:
     """See that commits are durable; raises EnlistRefused."""
     if settings["read_only"] not in ("OFF", "0"):
-        raise EnlistRefused(
+        raise errors.EnlistRefused(
             f"the MariaDB server of database {schema} only reads (read_only); use its primary"
         )
     # InnoDB syncs no commit unless this says so; and with a binary log it leaves that to the
     # binary log, which is not synced by default.
     flush = settings["innodb_flush_log_at_trx_commit"]
     if flush not in ("1", "3"):
-        raise EnlistRefused(
+        raise errors.EnlistRefused(
             f"innodb_flush_log_at_trx_commit is {flush} on this MariaDB server, so that it does "
             "not sync its commits and they cannot decide; set it to 1"
         )
     if flush == "1" and settings["log_bin"] == "ON" and settings["sync_binlog"] != "1":
-        raise EnlistRefused(
+        raise errors.EnlistRefused(
             f"this MariaDB server has a binary log, and sync_binlog is {settings['sync_binlog']}: "
             "its commits are durable with the binary log only, so they cannot decide; set "
             "sync_binlog to 1"
@@ -470,7 +463,7 @@ def _driver_of(connection: Any) -> str:
         root = kind.__module__.partition(".")[0]
         if root in ("pymysql", "mariadb"):
             return root
-    raise InvalidParameter(f"{type(connection)} is no connection of pymysql or mariadb")
+    raise errors.InvalidParameter(f"{type(connection)} is no connection of pymysql or mariadb")
 
 
 def _connect_again(connection: Any) -> Callable[[], Any] | None:

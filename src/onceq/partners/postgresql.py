@@ -22,14 +22,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import tuple_row
 
-from onceq.errors import (
-    EnlistRefused,
-    InvalidParameter,
-    PartnerEnded,
-    PartnerLost,
-    PartnerRefused,
-    TwoPhaseForbidden,
-)
+from onceq import errors
 from onceq.model.branches import Xid
 from onceq.partners.contract import TABLE, short_name
 from onceq.partners.procedures import Calls
@@ -173,11 +166,11 @@ class PostgresDialect(PreparingDialect):
         rows = yield from self.query_apart(connection, _SERVER)
         ((_, standby, system, database, synced, has_table),) = rows
         if standby:
-            raise EnlistRefused(
+            raise errors.EnlistRefused(
                 f"the PostgreSQL server of database {database} is a standby: it only reads"
             )
         if synced == "off":
-            raise EnlistRefused(
+            raise errors.EnlistRefused(
                 "synchronous_commit is off for this PostgreSQL connection, so its commits cannot "
                 "decide; execute SET synchronous_commit = on"
             )
@@ -196,7 +189,7 @@ class PostgresDialect(PreparingDialect):
         except psycopg.Error as error:
             if error.sqlstate != _DENIED:
                 raise
-            raise EnlistRefused(
+            raise errors.EnlistRefused(
                 f"the table of decisions cannot be made in this database ({self.text_of(error)}); "
                 f"let its owner execute: {self.make_table}"
             ) from error
@@ -223,16 +216,16 @@ class PostgresDialect(PreparingDialect):
             PartnerRefused: They were refused; the connection is free.
         """
         status = connection.pgconn.transaction_status
-        over: PartnerRefused | None = None
+        over: errors.PartnerRefused | None = None
         if connection.closed or status == pq.TransactionStatus.UNKNOWN:
-            over = PartnerEnded(
+            over = errors.PartnerEnded(
                 "the enlisted PostgreSQL connection was closed before the commit, so the server "
                 "has rolled its work back; keep it open until the transaction is over"
             )
         elif status in (_INERROR, _IDLE):
             over = _not_prepared("ROLLBACK") if status == _INERROR else _ended()
         if over is not None:
-            with contextlib.suppress(PartnerLost):  # Nothing is left where it is closed.
+            with contextlib.suppress(errors.PartnerLost):  # Nothing is left where it is closed.
                 yield from self._leave(connection)
             raise over
         name = _branch_name(xid)
@@ -242,7 +235,7 @@ class PostgresDialect(PreparingDialect):
                 return (
                     yield from self._execute(connection, f"SELECT 1 / ({is_open})::int; {text}")
                 )
-        except PartnerRefused as error:
+        except errors.PartnerRefused as error:
             yield from self._leave(connection)
             if error.__cause__ is not None and self.code_of(error.__cause__) == _DIVIDED_BY_ZERO:
                 raise _ended() from error
@@ -295,7 +288,7 @@ class PostgresDialect(PreparingDialect):
         names = [name for (name,) in (yield from self.query(connection, _LIST))]
         found = []
         for match in filter(None, map(_BRANCH_NAME.fullmatch, names)):
-            with contextlib.suppress(binascii.Error, InvalidParameter):
+            with contextlib.suppress(binascii.Error, errors.InvalidParameter):
                 parts = (base64.b64decode(part, validate=True) for part in match.groups()[1:])
                 xid = Xid(int(match[1]), *parts)
                 if _branch_name(xid) == match[0]:  # else somebody else has chosen it
@@ -418,12 +411,12 @@ def check_server(slots: int, standby: bool, database: str) -> None:
         slots: Its setting ``max_prepared_transactions``.
     """
     if standby:
-        raise TwoPhaseForbidden(
+        raise errors.TwoPhaseForbidden(
             f"the PostgreSQL server of database {database} is a standby: it only reads; "
             "connect to the primary (in the connection string: target_session_attrs=primary)"
         )
     if slots == 0:
-        raise TwoPhaseForbidden(
+        raise errors.TwoPhaseForbidden(
             f"the PostgreSQL server of database {database} has "
             "max_prepared_transactions = 0, which forbids two-phase commit; write "
             "max_prepared_transactions = 100 (at least max_connections) into its "
@@ -446,19 +439,19 @@ def _refuse_if_busy(connection: AnyConnection) -> None:
     if status == _IDLE and is_plain:
         return
     if connection.closed:
-        raise PartnerLost("the connection to PostgreSQL is closed")
+        raise errors.PartnerLost("the connection to PostgreSQL is closed")
     if connection.autocommit:
-        raise PartnerRefused(
+        raise errors.PartnerRefused(
             "the PostgreSQL connection is in autocommit mode, where every statement is committed "
             "by itself; set connection.autocommit = False before enlisting it"
         )
     if not is_plain:
-        raise PartnerRefused(
+        raise errors.PartnerRefused(
             "the PostgreSQL connection is in pipeline mode; leave the block connection.pipeline() "
             "before enlisting it"
         )
     if status == pq.TransactionStatus.UNKNOWN:
-        raise PartnerLost("the connection to PostgreSQL is broken")
+        raise errors.PartnerLost("the connection to PostgreSQL is broken")
     what = {
         int(pq.TransactionStatus.ACTIVE): "is in the middle of a statement; wait for its end",
         int(_INERROR): "is in a transaction that has failed; call connection.rollback() first",
@@ -467,18 +460,18 @@ def _refuse_if_busy(connection: AnyConnection) -> None:
         "is in a transaction already (psycopg begins one at the first statement, a SELECT too); "
         "commit it or roll it back first, or enlist the connection before its first statement",
     )
-    raise PartnerRefused(f"the PostgreSQL connection {what}")
+    raise errors.PartnerRefused(f"the PostgreSQL connection {what}")
 
 
-def _ended() -> PartnerEnded:
-    return PartnerEnded(
+def _ended() -> errors.PartnerEnded:
+    return errors.PartnerEnded(
         "the transaction was ended by a statement (COMMIT or ROLLBACK) on the enlisted "
         "PostgreSQL connection; let the transaction that it is enlisted in do that"
     )
 
 
-def _not_prepared(answer: str | None) -> PartnerRefused:
-    return PartnerRefused(
+def _not_prepared(answer: str | None) -> errors.PartnerRefused:
+    return errors.PartnerRefused(
         "a statement of the transaction has failed, so PostgreSQL rolled it back instead of "
         f"preparing it (it answered {answer!r})"
     )

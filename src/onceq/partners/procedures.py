@@ -44,15 +44,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
-from onceq.errors import (
-    InDoubt,
-    OnceqError,
-    PartnerEnded,
-    PartnerRefused,
-    RolledBack,
-    RolledBackByPartner,
-    UnknownBranch,
-)
+from onceq import errors
 from onceq.model.branches import Vote
 from onceq.model.record import MutableRecord, Record, field
 
@@ -130,9 +122,9 @@ def committing(count: int, votes: list[Vote] | None = None, *, idle: bool = Fals
     yield from preparing(count, votes, count)
     try:
         made = Made((yield Step(What.DECIDE)))
-    except InDoubt:
+    except errors.InDoubt:
         raise
-    except OnceqError:
+    except errors.OnceqError:
         yield from undoing(count, votes)
         raise
     yield from telling(made, votes)
@@ -173,24 +165,24 @@ def committing_by_row(
         yield Step(What.RECORD, last)
     except GeneratorExit:
         raise
-    except (PartnerRefused, RolledBack) as error:
-        with contextlib.suppress(OnceqError):  # Recovery will find no row.
+    except (errors.PartnerRefused, errors.RolledBack) as error:
+        with contextlib.suppress(errors.OnceqError):  # Recovery will find no row.
             yield Step(What.BREAK)
         yield from undoing(last, votes)
         raise rolled_back("the database could not commit, and all was undone", error) from error
     except BaseException as error:
-        with contextlib.suppress(OnceqError):
+        with contextlib.suppress(errors.OnceqError):
             yield Step(What.LEAVE)
         if not isinstance(error, Exception):
             raise
-        raise InDoubt(
+        raise errors.InDoubt(
             f"the answer of the database to its commit was lost ({error}); whether its row is "
             "there decides, and recovery will ask for it"
         ) from error
     made = Made(promised)
     try:
         made.result = yield Step(What.FULFIL)
-    except OnceqError as error:  # It is decided; recovery will find the row.
+    except errors.OnceqError as error:  # It is decided; recovery will find the row.
         made.pending.append((-1, error))
     if last:
         yield from telling(made, votes)
@@ -204,7 +196,7 @@ def preparing(first: int, votes: list[Vote], count: int) -> Generator[Step, Any,
             votes.append((yield Step(What.PREPARE, index)))
         except Exception as error:
             # Who has refused has rolled back, and its connection is free: it is not told again.
-            refused = isinstance(error, (PartnerRefused, RolledBack))
+            refused = isinstance(error, (errors.PartnerRefused, errors.RolledBack))
             yield from undoing(count, votes, but=index if refused else -1)
             raise rolled_back(
                 f"partner {index + 1} of {count} could not promise to commit, and everything was "
@@ -213,10 +205,12 @@ def preparing(first: int, votes: list[Vote], count: int) -> Generator[Step, Any,
             ) from error
 
 
-def rolled_back(what: str, error: Exception) -> RolledBack:
+def rolled_back(what: str, error: Exception) -> errors.RolledBack:
     """What a commit says after a partner would not: to do it again is safe, unless the application
     has ended the share there by itself, and maybe committed it."""
-    kind = RolledBack if isinstance(error, PartnerEnded) else RolledBackByPartner
+    kind = (
+        errors.RolledBack if isinstance(error, errors.PartnerEnded) else errors.RolledBackByPartner
+    )
     return kind(f"{what}: {error}")
 
 
@@ -226,11 +220,11 @@ def telling(made: Made, votes: Sequence[Vote]) -> Generator[Step, Any, None]:
         if vote is Vote.PREPARED:
             try:
                 yield Step(What.COMMIT, index)
-            except UnknownBranch:
+            except errors.UnknownBranch:
                 continue  # It is decided, so it can only have been told before.
             except Exception as error:  # noqa: BLE001 - it is decided: it will be told later
                 made.pending.append((index, error))
-    with contextlib.suppress(OnceqError):  # Recovery finds out.
+    with contextlib.suppress(errors.OnceqError):  # Recovery finds out.
         yield Step(What.LEAVE if made.pending else What.DONE)
 
 
@@ -238,12 +232,12 @@ def one_phase() -> Steps:
     """There is one partner and nobody else: no promise is needed."""
     try:
         yield Step(What.COMMIT_ONE_PHASE, 0)
-    except InDoubt:
+    except errors.InDoubt:
         raise
-    except (PartnerRefused, RolledBack) as error:
+    except (errors.PartnerRefused, errors.RolledBack) as error:
         raise rolled_back("the only partner could not commit, and was undone", error) from error
     except Exception as error:
-        raise InDoubt(
+        raise errors.InDoubt(
             f"the answer of the only partner to its commit was lost: {error}; look there whether "
             "it is done, and do it again only if it is not"
         ) from error

@@ -30,15 +30,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from onceq.errors import (
-    AccessDenied,
-    DatabaseRestored,
-    DecidedByHand,
-    OnceqError,
-    PartnerLost,
-    TwoPhaseForbidden,
-    UnknownBranch,
-)
+from onceq import errors
 from onceq.model.branches import PREFIX, Decision, Xid, decider_of
 from onceq.model.record import MutableRecord, field
 from onceq.model.requests.xa import ROWS_MISSING
@@ -186,7 +178,7 @@ class Recovery:
         self._decider = decider
         self._resources: dict[str, Addresses[Resource]] = {}
         self._agents: dict[str, Addresses[Agent]] = {}
-        self.restored: dict[str, DatabaseRestored] = {}
+        self.restored: dict[str, errors.DatabaseRestored] = {}
         """Last agents that were set back, by name."""
         self._unmet: dict[str, Resource] = {}
         """By label: what could not be asked for its name yet."""
@@ -284,7 +276,7 @@ class Recovery:
     def _meet_resource(self, label: str, resource: Resource) -> None:
         try:
             self.add(resource)
-        except TwoPhaseForbidden:
+        except errors.TwoPhaseForbidden:
             if label not in self._also_agents:
                 raise
             resource.close()  # Nothing can be prepared there; it decides by rows.
@@ -324,7 +316,7 @@ class Recovery:
                 try:
                     if not dry_run:
                         yield partial(self._decider.done, gtrid)
-                except AccessDenied:
+                except errors.AccessDenied:
                     report.waiting[gtrid] = partners  # Another one has decided it.
                     continue
                 report.forgotten.append(gtrid)
@@ -346,9 +338,11 @@ class Recovery:
                 if not dry_run:
                     yield from remove_rows(decider, manager, agent, view)
             except Exception as error:  # noqa: BLE001 - any driver's errors
-                if isinstance(error, AccessDenied) and name not in {one.agent for one in found}:
+                if isinstance(error, errors.AccessDenied) and name not in {
+                    one.agent for one in found
+                }:
                     continue  # Its rows are for others to look after, and nothing waits for them.
-                if isinstance(error, DatabaseRestored):
+                if isinstance(error, errors.DatabaseRestored):
                     self.restored[name] = error
                 else:
                     ways.turn()
@@ -380,7 +374,7 @@ class Recovery:
         """Bring branches there to their outcome; returns the transactions of those that are
         left."""
         left: set[bytes] = set()
-        stuck: list[OnceqError] = []
+        stuck: list[errors.OnceqError] = []
         listed = yield partial(resource.recover, PREFIX.encode())
         self._told -= {(at, xid) for at, xid in self._told if at == name and xid not in listed}
         for xid in listed:
@@ -389,7 +383,7 @@ class Recovery:
                 continue
             try:
                 over = yield from self._end(name, resource, xid, report, dry_run=dry_run)
-            except (PartnerLost, AccessDenied) as error:
+            except (errors.PartnerLost, errors.AccessDenied) as error:
                 # One that cannot be ended now, or not by this one, does not keep others waiting.
                 stuck.append(error)
                 over = False
@@ -425,9 +419,9 @@ class Recovery:
         verb: Callable[[Xid], Any] = resource.commit if committed else resource.rollback
         try:
             yield partial(verb, xid)
-        except UnknownBranch:
+        except errors.UnknownBranch:
             pass  # Its application has done it meanwhile.
-        except DecidedByHand as error:
+        except errors.DecidedByHand as error:
             return error.text
         return ""
 
@@ -466,7 +460,7 @@ def settle(
         DatabaseRestored: See ``look_for_rows``.
     """
     seen = yield from look_for_rows(decider, manager, agent, name)
-    stuck: list[OnceqError] = []
+    stuck: list[errors.OnceqError] = []
     for view in found:
         xid = Xid.parse(view.xid)
         if view.agent != name:
@@ -475,20 +469,20 @@ def settle(
             report.at_work.append((name, xid))
             continue
         if dry_run:
-            stuck.append(PartnerLost("asking decides, so a dry run does not"))
+            stuck.append(errors.PartnerLost("asking decides, so a dry run does not"))
             continue
         try:
             committed = yield partial(agent.settle, row_of(xid, view.number))
-        except PartnerLost as error:
+        except errors.PartnerLost as error:
             # One whose commit may be under way does not keep the others waiting.
             stuck.append(error)
             yield from look_for_rows(decider, manager, agent, name)
             continue
         try:
             yield partial(decider.commit if committed else decider.rollback, xid)
-        except UnknownBranch:
+        except errors.UnknownBranch:
             continue  # Its application has done it meanwhile.
-        except AccessDenied as error:
+        except errors.AccessDenied as error:
             stuck.append(error)  # Its own application brings it to its outcome, or an operator.
             continue
         (report.committed if committed else report.rolled_back).append((name, xid))
@@ -520,13 +514,13 @@ def look_for_rows(asked: Rows, manager: str, agent: Counts, name: str) -> Calls[
             raise restored(name, upto)
 
 
-def restored(name: str, upto: int) -> DatabaseRestored:
+def restored(name: str, upto: int) -> errors.DatabaseRestored:
     """What a database is told to be that lacks rows.
 
     Args:
         upto: Number of the last row that was looked for.
     """
-    return DatabaseRestored(
+    return errors.DatabaseRestored(
         f"{name} has not all rows of decisions that this queue manager has seen, up to number "
         f"{upto}: it was set back to an earlier state, or the queue manager was"
     )

@@ -24,14 +24,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Final
 from weakref import WeakKeyDictionary
 
-from onceq.errors import (
-    EnlistRefused,
-    OnceqError,
-    PartnerLost,
-    PartnerRefused,
-    RolledBackByHand,
-    UnknownBranch,
-)
+from onceq import errors
 from onceq.model.branches import Vote, Xid
 from onceq.partners.contract import ABORTED, COMMITTED, NOTED, TABLE, Row
 from onceq.partners.procedures import Calls, drive, in_tasks, in_threads
@@ -213,7 +206,7 @@ class Meaning:
     def __exit__(
         self, kind: object, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not isinstance(error, Exception) or isinstance(error, OnceqError):
+        if not isinstance(error, Exception) or isinstance(error, errors.OnceqError):
             return
         dialect, connection = self._dialect, self._connection
         if not isinstance(error, dialect.errors(connection)):
@@ -221,12 +214,14 @@ class Meaning:
         text, code = dialect.text_of(error), dialect.code_of(error)
         if self._voting:
             if dialect.is_refusal(error, connection):
-                raise PartnerRefused(f"{dialect.kind} says: {text}") from error
+                raise errors.PartnerRefused(f"{dialect.kind} says: {text}") from error
         elif code in dialect.unknown_branch:
-            raise UnknownBranch(f"{dialect.kind} knows no such branch: {text}") from error
+            raise errors.UnknownBranch(f"{dialect.kind} knows no such branch: {text}") from error
         elif code in dialect.rolled_back:
-            raise RolledBackByHand(f"{dialect.kind} has rolled the branch back: {text}") from error
-        raise PartnerLost(f"{dialect.kind} gives no answer: {text}") from error
+            raise errors.RolledBackByHand(
+                f"{dialect.kind} has rolled the branch back: {text}"
+            ) from error
+        raise errors.PartnerLost(f"{dialect.kind} gives no answer: {text}") from error
 
 
 def cut(descriptor: int) -> None:
@@ -553,15 +548,15 @@ class RecoveryConnection:
                         drive(self.dialect.query(self._connection, text))
             with Meaning(self.dialect, self._connection, voting=False):
                 yield self._connection
-        except (UnknownBranch, RolledBackByHand, EnlistRefused):
+        except (errors.UnknownBranch, errors.RolledBackByHand, errors.EnlistRefused):
             raise
-        except OnceqError:
+        except errors.OnceqError:
             self.close()
             raise
         except Exception as error:
             self.close()
             text = " ".join(str(error).split())
-            raise PartnerLost(f"{self.dialect.kind} cannot be reached: {text}") from error
+            raise errors.PartnerLost(f"{self.dialect.kind} cannot be reached: {text}") from error
 
     def _query(self, text: str) -> Rows:
         with self._asking() as connection:
@@ -602,11 +597,11 @@ class PreparedBranches(RecoveryConnection):
     def _end(self, xid: Xid, *, commit: bool) -> None:
         try:
             self._query(self.dialect.end_found(xid, commit=commit))
-        except UnknownBranch:
+        except errors.UnknownBranch:
             # MariaDB says the same of a branch whose own connection still lives.
             if xid not in self.recover(xid.gtrid):
                 raise
-            raise PartnerLost(
+            raise errors.PartnerLost(
                 f"branch {xid} is still held by the connection that prepared it; it can be ended "
                 f"when {self.dialect.kind} has noticed that this one is gone"
             ) from None

@@ -30,13 +30,7 @@ from onceq.core.decision import Answer, CloseSession, Decision, Handed, Piece, T
 from onceq.core.inputs import Input, Spoiled
 from onceq.core.manager import Manager
 from onceq.errors import DamagedPiece, DamagedRecord
-from onceq.model.limits import (
-    ANSWERS_BYTES_MAX,
-    ANSWERS_TURN_BYTES,
-    CLIENT_ANSWERS_BYTES_MAX,
-    CLIENT_STALLED_S_MAX,
-    PACKET_BYTES_MAX,
-)
+from onceq.model import limits
 from onceq.model.marks import Now
 from onceq.model.requests import Pick, PickBy, Receive
 from onceq.model.run import LENGTH_TYPE, Buffer, Extent, Run, largest_of, starts_of
@@ -139,11 +133,13 @@ class Answers:
             self._take_back(asker, account)
             account = self._accounts.get(asker)
         own = account.held if account is not None else 0
-        left = ANSWERS_BYTES_MAX - self._held
-        share = min(max((left + own) // SHARE, PACKET_BYTES_MAX), CLIENT_ANSWERS_BYTES_MAX)
-        large = self._turn_bytes < ANSWERS_TURN_BYTES
-        grant = min(wanted, share - own if large else PACKET_BYTES_MAX)
-        room = max(grant, PACKET_BYTES_MAX)
+        left = limits.ANSWERS_BYTES_MAX - self._held
+        share = min(
+            max((left + own) // SHARE, limits.PACKET_BYTES_MAX), limits.CLIENT_ANSWERS_BYTES_MAX
+        )
+        large = self._turn_bytes < limits.ANSWERS_TURN_BYTES
+        grant = min(wanted, share - own if large else limits.PACKET_BYTES_MAX)
+        room = max(grant, limits.PACKET_BYTES_MAX)
         # It has its share: in the queue of those who wait it would keep others from theirs.
         if own + room > share:
             self._full[asker] = None
@@ -161,7 +157,7 @@ class Answers:
             account = self._accounts[asker] = _Account()
         account.reserved[request] = room
         self._held += room
-        self._turn_bytes += grant if grant > PACKET_BYTES_MAX else 0
+        self._turn_bytes += grant if grant > limits.PACKET_BYTES_MAX else 0
         self._fresh.append((asker, request))
         return max(grant, 1)
 
@@ -183,9 +179,9 @@ class Answers:
         if account is not None and request in account.reserved:
             return True
         own = account.held if account is not None else 0
-        if self._starving or own + size > CLIENT_ANSWERS_BYTES_MAX:
+        if self._starving or own + size > limits.CLIENT_ANSWERS_BYTES_MAX:
             return False
-        return self._held + size <= ANSWERS_BYTES_MAX
+        return self._held + size <= limits.ANSWERS_BYTES_MAX
 
     def built(self, asker: Asker, request: int, size: int, now_us: int) -> None:
         """Count an answer that was made (0 bytes if there is none)."""
@@ -262,11 +258,11 @@ class Answers:
         idle = [
             (account.idle_us, asker) for asker, account in self._accounts.items() if account.built
         ]
-        if idle and ANSWERS_BYTES_MAX - self._held < PACKET_BYTES_MAX:
+        if idle and limits.ANSWERS_BYTES_MAX - self._held < limits.PACKET_BYTES_MAX:
             since_us, slowest = min(idle, key=lambda one: one[0])
-            if now_us - since_us >= CLIENT_STALLED_S_MAX * SECOND:
+            if now_us - since_us >= limits.CLIENT_STALLED_S_MAX * SECOND:
                 slowest.cut(
-                    f"it did not read its answers for {CLIENT_STALLED_S_MAX} s while others "
+                    f"it did not read its answers for {limits.CLIENT_STALLED_S_MAX} s while others "
                     "waited for the memory that they take"
                 )
         self._look_later()

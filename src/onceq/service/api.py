@@ -24,47 +24,16 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final, Protocol
 
+from onceq import errors
 from onceq.core.decision import Handed
 from onceq.core.inputs import Input, JobBatch, JobFailed, NextJob, OwnerCame
 from onceq.core.step.units import KEY_BYTES
-from onceq.errors import (
-    InsufficientResources,
-    MalformedPacket,
-    ManagerAway,
-    OnceqError,
-    OperationCancelled,
-    ServiceNotAvailable,
-    StorageFailure,
-    UnknownVersion,
-    UnsupportedOperation,
-)
 from onceq.file_access import ATTEMPT_KEY_FILE
+from onceq.model import limits, requests
 from onceq.model.branches import NUMBER_BYTES, TAG_BYTES
 from onceq.model.identity import GUID_BYTES
-from onceq.model.limits import (
-    CLIENT_PEEKS_MAX,
-    CLIENT_RECEIVES_MAX,
-    CLIENT_UNANSWERED_BYTES_MAX,
-    CLIENT_UNANSWERED_MAX,
-    PACKET_BYTES_MAX,
-)
 from onceq.model.marks import FOR_EVER_US
 from onceq.model.policy import Door
-from onceq.model.requests import (
-    KINDS,
-    BeginAttempt,
-    CancelReceive,
-    CreateQueue,
-    CreateToken,
-    EditDirectory,
-    Enlist,
-    Fetch,
-    HoldLog,
-    Look,
-    Receive,
-    Request,
-    SetRights,
-)
 from onceq.model.requests.request import said
 from onceq.model.rights import NOBODY, Actor, place_for
 from onceq.model.run import Buffer
@@ -86,17 +55,27 @@ Inner = JobBatch | JobFailed | NextJob
 
 
 def complete(
-    asked: Request | Inner, owner: int, number: int, *, clock: Clock, random: Callable[[int], bytes]
+    asked: requests.Request | Inner,
+    owner: int,
+    number: int,
+    *,
+    clock: Clock,
+    random: Callable[[int], bytes],
 ) -> Input:
     """Complete a request of the queue manager itself: also one that no application can make."""
-    if isinstance(asked, Request):
+    if isinstance(asked, requests.Request):
         admit(asked, owner, number, clock=clock, random=random)
         return asked
     return replace(asked, owner=owner, request=number)
 
 
 def admit(
-    request: Request, owner: int, number: int, *, clock: Clock, random: Callable[[int], bytes]
+    request: requests.Request,
+    owner: int,
+    number: int,
+    *,
+    clock: Clock,
+    random: Callable[[int], bytes],
 ) -> None:
     """Check and complete a request, so that the core can take it.
 
@@ -110,45 +89,45 @@ def admit(
     """
     request.check()
     request.owner, request.request = owner, number
-    if isinstance(request, Receive):
+    if isinstance(request, requests.Receive):
         wait_us = request.wait_ms * 1000
         if wait_us > 0:
             wait_us += clock.read().mono_us
         request.wait_until_us = FOR_EVER_US if wait_us < 0 else min(wait_us, FOR_EVER_US)
-    elif isinstance(request, CreateQueue):
+    elif isinstance(request, requests.CreateQueue):
         request.instance = random(GUID_BYTES)
-    elif isinstance(request, (EditDirectory, SetRights)):
+    elif isinstance(request, (requests.EditDirectory, requests.SetRights)):
         request.guid = random(GUID_BYTES)
-    elif isinstance(request, Enlist):
+    elif isinstance(request, requests.Enlist):
         request.drawn = random(NUMBER_BYTES)
-    elif isinstance(request, BeginAttempt):
+    elif isinstance(request, requests.BeginAttempt):
         request.drawn = random(TAG_BYTES)
-    elif isinstance(request, CreateToken):
+    elif isinstance(request, requests.CreateToken):
         request.secret = random(SECRET_BYTES)
 
 
 # ---- api -----------------------------------------------------------------------------------------
 
 
-_HELLO, _LOOK, _PROVE = int(Code.HELLO), Look.code, int(Code.PROVE)
-_RECEIVES: Final = frozenset((Receive.code, Fetch.code))
-_SENDS: Final = frozenset(code for code, kind in KINDS.items() if "items" in said(kind))
-_QUIET: Final = frozenset(code for code, kind in KINDS.items() if kind.quiet)
+_HELLO, _LOOK, _PROVE = int(Code.HELLO), requests.Look.code, int(Code.PROVE)
+_RECEIVES: Final = frozenset((requests.Receive.code, requests.Fetch.code))
+_SENDS: Final = frozenset(code for code, kind in requests.KINDS.items() if "items" in said(kind))
+_QUIET: Final = frozenset(code for code, kind in requests.KINDS.items() if kind.quiet)
 """Requests that are allowed with number 0, which asks for no answer."""
 
 
-def _asked(code: int, raw: memoryview, rest: memoryview) -> Request | OnceqError:
+def _asked(code: int, raw: memoryview, rest: memoryview) -> requests.Request | errors.OnceqError:
     """Return the request in a frame, or its error; raises MalformedPacket if it is none."""
     try:
         return read(code, raw, rest)
-    except MalformedPacket:
+    except errors.MalformedPacket:
         raise
-    except OnceqError as error:
+    except errors.OnceqError as error:
         return error
 
 
-def _stops() -> ServiceNotAvailable:
-    return ManagerAway("the queue manager stops; this has not happened, ask again")
+def _stops() -> errors.ServiceNotAvailable:
+    return errors.ManagerAway("the queue manager stops; this has not happened, ask again")
 
 
 class Transport(Protocol):
@@ -214,7 +193,7 @@ class ApiConnection:
         self._asked: dict[int, tuple[int, int]] = {}
         self._bytes = 0
         self._receives = 0
-        self._waits: dict[int, Receive] = {}
+        self._waits: dict[int, requests.Receive] = {}
         """Receives and peeks that may wait, by request."""
         self._withdrawn: set[int] = set()
         """Of these, the ones withdrawn because the application does not read its answers."""
@@ -235,7 +214,7 @@ class ApiConnection:
             return
         try:
             self._pending.extend(self._parser.feed(data))
-        except OnceqError as error:
+        except errors.OnceqError as error:
             self._refuse(error)
             return
         self._work()
@@ -255,14 +234,14 @@ class ApiConnection:
                     self._parked.append(request)
             while self._pending and not (self._starved or self._blocked or self._looking):
                 self._request(*self._pending.popleft())
-        except OnceqError as error:
+        except errors.OnceqError as error:
             self._refuse(error)
             return
         self._throttle()
 
     def _request(self, request: int, code: int, raw: memoryview, rest: memoryview) -> None:
         if (code in (_HELLO, _PROVE)) is self.greeted:
-            raise MalformedPacket("a hello comes first, and once")
+            raise errors.MalformedPacket("a hello comes first, and once")
         if code == _PROVE:
             self._prove(request, frames.decode_head(raw, frames.Prove))
             return
@@ -270,18 +249,18 @@ class ApiConnection:
             self._hello(request, frames.decode_head(raw, frames.Hello))
             return
         if rest and code not in _SENDS:
-            raise MalformedPacket(f"a frame with code {code} carries no data")
+            raise errors.MalformedPacket(f"a frame with code {code} carries no data")
         if code == Code.LIFE:
             self._transport.writelines(frames.frame(request, Code.LIFE | ANSWER, None))
             return
         # The number is how the answer finds its request: two with one number would be confused.
         if request in self._asked or (not request and code not in _QUIET):
-            raise MalformedPacket(f"request number {request} is in use, or zero")
+            raise errors.MalformedPacket(f"request number {request} is in use, or zero")
         item = _asked(code, raw, rest)
-        if isinstance(item, (Receive, Fetch)):
+        if isinstance(item, (requests.Receive, requests.Fetch)):
             wanted = max(item.bytes_max, 1)
-            if isinstance(item, Receive) and item.peek and item.wait_ms:
-                wanted = min(wanted, PACKET_BYTES_MAX)
+            if isinstance(item, requests.Receive) and item.peek and item.wait_ms:
+                wanted = min(wanted, limits.PACKET_BYTES_MAX)
             granted = self._engine.answers.ask(self, request, wanted)
             self._starved = not granted
             item.bytes_max = min(wanted, granted)
@@ -295,21 +274,21 @@ class ApiConnection:
             self._asked[request] = (code, size)
             self._bytes += size
         try:
-            if isinstance(item, OnceqError):
+            if isinstance(item, errors.OnceqError):
                 raise item
-            if isinstance(item, (Receive, Fetch)):
+            if isinstance(item, (requests.Receive, requests.Fetch)):
                 self._bound(item)
-            elif isinstance(item, HoldLog) and not self._local:
-                raise UnsupportedOperation(
+            elif isinstance(item, requests.HoldLog) and not self._local:
+                raise errors.UnsupportedOperation(
                     "a backup is copied out of the data directory, which a connection over TCP "
                     "does not reach; make it on the queue manager's computer"
                 )
             admit(item, self._owner, request, clock=self._engine.clock, random=self._random)
-        except OnceqError as error:
+        except errors.OnceqError as error:
             if request:
                 self._answer(request, error)
             return
-        if isinstance(item, Receive) and item.wait_until_us:
+        if isinstance(item, requests.Receive) and item.wait_until_us:
             self._waits[request] = item
         self._looking = code == _LOOK
         self._engine.submit(item)
@@ -334,26 +313,26 @@ class ApiConnection:
             answers.stand(self)
         return False
 
-    def _bound(self, item: Receive | Fetch) -> None:
+    def _bound(self, item: requests.Receive | requests.Fetch) -> None:
         """Raise when many receives are under way.
 
         Receives do not count towards the requests at which reading stops: they may wait for what a
         later request of the same application brings.
         """
         self._receives += 1
-        if self._receives > CLIENT_RECEIVES_MAX:
-            raise InsufficientResources(
-                f"{CLIENT_RECEIVES_MAX} receives are under way on this connection"
+        if self._receives > limits.CLIENT_RECEIVES_MAX:
+            raise errors.InsufficientResources(
+                f"{limits.CLIENT_RECEIVES_MAX} receives are under way on this connection"
             )
-        waits = isinstance(item, Receive) and item.peek and item.wait_ms
-        if waits and sum([other.peek for other in self._waits.values()]) >= CLIENT_PEEKS_MAX:
-            raise InsufficientResources(
-                f"{CLIENT_PEEKS_MAX} peeks wait on this connection; use another one for more"
+        waits = isinstance(item, requests.Receive) and item.peek and item.wait_ms
+        if waits and sum([other.peek for other in self._waits.values()]) >= limits.CLIENT_PEEKS_MAX:
+            raise errors.InsufficientResources(
+                f"{limits.CLIENT_PEEKS_MAX} peeks wait on this connection; use another one for more"
             )
 
     def _hello(self, request: int, head: frames.Hello) -> None:
         if head.version != frames.VERSION:
-            raise UnknownVersion(
+            raise errors.UnknownVersion(
                 f"the client speaks version {head.version} of the client protocol, this queue "
                 f"manager {frames.VERSION}; use the same version of onceq on both sides"
             )
@@ -370,7 +349,7 @@ class ApiConnection:
         """Send a client that has a token what proves that this manager issued it; raises
         MalformedPacket, ServiceNotAvailable."""
         if self._challenge is not None:
-            raise MalformedPacket("a token is proven once, before the hello")
+            raise errors.MalformedPacket("a token is proven once, before the hello")
         self._challenge = self._engine.tokens.challenge(
             head.token, head.nonce, self._address, private=self._private, bound=self._binding,
             random=self._random,
@@ -389,7 +368,7 @@ class ApiConnection:
             found = door.proven(challenge, proof)
             self._engine.submit(OwnerCame(self._owner, actor_of(found), found.digest, where))
         elif proof:
-            raise UnknownVersion(
+            raise errors.UnknownVersion(
                 "the client says its token itself, as versions before this one did; it was not "
                 "looked at: bring the client to the version of the queue manager"
             )
@@ -398,7 +377,7 @@ class ApiConnection:
         elif where != self._where and self._actor is not None:
             self._engine.submit(OwnerCame(self._owner, self._actor, where=where))
 
-    def _refuse(self, error: OnceqError) -> None:
+    def _refuse(self, error: errors.OnceqError) -> None:
         """Report the error, and end the connection: nothing more of it can be trusted."""
         failure = frames.Failure(error.code, error.text[: frames.TEXT_CHARS_MAX])
         self._transport.writelines(frames.frame(0, FAILED, failure))
@@ -407,16 +386,16 @@ class ApiConnection:
 
     def _answer(self, request: int, result: object) -> None:
         if not request:  # it is about the connection itself
-            if isinstance(result, OnceqError) and not self._gone:
+            if isinstance(result, errors.OnceqError) and not self._gone:
                 self._refuse(result)
             return
         if self._withdrawn and request in self._withdrawn:
             self._withdrawn.discard(request)
-            if isinstance(result, OperationCancelled) and not self._gone:
+            if isinstance(result, errors.OperationCancelled) and not self._gone:
                 self._parked.append(request)
                 self._work()
                 return
-        if self._stopping and isinstance(result, OperationCancelled):
+        if self._stopping and isinstance(result, errors.OperationCancelled):
             result = _stops()
         code, size = self._asked.pop(request)
         self._bytes -= size
@@ -436,8 +415,8 @@ class ApiConnection:
             self._blocked
             or self._starved
             or (self._looking and bool(self._pending))
-            or self._bytes > CLIENT_UNANSWERED_BYTES_MAX
-            or len(self._asked) - self._receives > CLIENT_UNANSWERED_MAX
+            or self._bytes > limits.CLIENT_UNANSWERED_BYTES_MAX
+            or len(self._asked) - self._receives > limits.CLIENT_UNANSWERED_MAX
         )
         if full != self.full:
             self.full = full
@@ -449,7 +428,7 @@ class ApiConnection:
         for request in self._waits:
             if request not in self._withdrawn and request not in self._parked:
                 self._withdrawn.add(request)
-                self._engine.submit(CancelReceive(request, owner=self._owner, request=0))
+                self._engine.submit(requests.CancelReceive(request, owner=self._owner, request=0))
         self._throttle()
 
     def resume_writing(self) -> None:
@@ -488,8 +467,8 @@ class ApiConnection:
         for request in parked:
             self._answer(request, _stops())
         for request, (code, _) in list(self._asked.items()):
-            if code == Receive.code:
-                self._engine.submit(CancelReceive(request, owner=self._owner, request=0))
+            if code == requests.Receive.code:
+                self._engine.submit(requests.CancelReceive(request, owner=self._owner, request=0))
 
     def farewell(self) -> None:
         """Say behind the last answer: no unanswered request has happened, or ever will."""
@@ -536,7 +515,7 @@ def kept_entropy(
         try:
             key = _read(path) or _made(path, random(KEY_BYTES))
         except OSError as error:
-            raise StorageFailure(f"{path}: {os.strerror(error.errno or 0)}") from error
+            raise errors.StorageFailure(f"{path}: {os.strerror(error.errno or 0)}") from error
         return random(size - KEY_BYTES) + key
 
     return entropy

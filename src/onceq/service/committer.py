@@ -26,18 +26,10 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar, cast
 
+from onceq import errors
 from onceq.core.decision import Answer, Decision, Handed, HistoryWanted, Hold, Measured, Observed
 from onceq.core.inputs import Input, Spoiled
 from onceq.core.manager import Manager
-from onceq.errors import (
-    BackupOver,
-    ConfigurationError,
-    DamagedPiece,
-    DamagedRecord,
-    InsufficientResources,
-    OnceqError,
-    StorageReserve,
-)
 from onceq.model.identity import Identity
 from onceq.model.limits import BACKUP_HOLD_S
 from onceq.model.marks import SECOND_US, Now
@@ -183,7 +175,7 @@ def history_of(store: LogStore, files: Files, settings: Settings) -> History | N
     try:
         made = importlib.import_module("onceq.history.keeper").keeper
     except ModuleNotFoundError as error:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"settings.history needs the package {error.name}: pip install 'onceq[history]', or "
             "set history = false"
         ) from None
@@ -334,7 +326,7 @@ class Committer:
         if self.history is not None:
             self.history.mark(self.store.position, self.clock.read().wall_us)
 
-    def set_aside(self, pieces: tuple[DamagedPiece, ...]) -> None:
+    def set_aside(self, pieces: tuple[errors.DamagedPiece, ...]) -> None:
         """Let the core set messages aside that lie in damaged bytes."""
         self.settle([self.manager.step(self.clock.read(), Spoiled(pieces))])
 
@@ -372,7 +364,7 @@ class Committer:
             handed = result
             try:
                 result = delivered(handed, self.fetch)
-            except DamagedRecord as error:
+            except errors.DamagedRecord as error:
                 # It was undamaged a moment ago; a client that asks again finds it set aside.
                 self._unread(action.owner, handed)
                 result = error
@@ -412,7 +404,7 @@ class Holding:
                 result = self._begin(action)
             else:
                 self._go_on(action)
-        except OnceqError as error:
+        except errors.OnceqError as error:
             if error.exit_code == 7:  # a disk that fails is everybody's matter
                 raise
             result = error
@@ -420,11 +412,11 @@ class Holding:
 
     def _begin(self, action: Hold) -> BackupHold:
         if self._until_us:
-            raise InsufficientResources(
+            raise errors.InsufficientResources(
                 "a backup of this queue manager is being made; wait until it has ended"
             )
         if self._low:
-            raise StorageReserve(
+            raise errors.StorageReserve(
                 "the disk is nearly full, and a backup would keep the log from being given back; "
                 "free some space first"
             )
@@ -442,7 +434,7 @@ class Holding:
     def _go_on(self, action: Hold) -> None:
         mine = (action.owner, action.number) == (self._owner, self._number)
         if not (self._until_us and mine):
-            raise BackupOver(f"the backup cannot be finished: {self._over}")
+            raise errors.BackupOver(f"the backup cannot be finished: {self._over}")
         if action.grip == Grip.KEEP.value:
             self._hold_on()
         else:

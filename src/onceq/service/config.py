@@ -25,16 +25,10 @@ from typing import Any
 
 from onceq.errors import ConfigurationError, MalformedPacket
 from onceq.file_access import CONFIGURATION_FILE, denied
+from onceq.model import limits
 from onceq.model.addresses import HERE, name_for_others
 from onceq.model.http import ORDER_QUEUE_PATH, HttpNames, Mappings, host_of
 from onceq.model.identity import guid_bytes, guid_text
-from onceq.model.limits import (
-    LOG_SEGMENT_BYTES_MAX,
-    LOG_SEGMENT_BYTES_MIN,
-    MAPPING_FILE_BYTES_MAX,
-    MAPPING_FILES_MAX,
-    MAPPING_LOOK_S,
-)
 from onceq.model.settings import SETTING_NAMES, WORDS, Settings
 from onceq.service.logs import FORMATS, LEVELS, event
 from onceq.tls.contexts import Files, Guarded, show, told, trust
@@ -60,10 +54,10 @@ POSITIVE = frozenset(
 
 def check_segment_bytes(size: int) -> int:
     """Return a usable size of the log's segments; raises ConfigurationError."""
-    if not LOG_SEGMENT_BYTES_MIN <= size <= LOG_SEGMENT_BYTES_MAX:
+    if not limits.LOG_SEGMENT_BYTES_MIN <= size <= limits.LOG_SEGMENT_BYTES_MAX:
         raise ConfigurationError(
-            f"log_segment_bytes is a number from {LOG_SEGMENT_BYTES_MIN} to "
-            f"{LOG_SEGMENT_BYTES_MAX}, not {size!r}"
+            f"log_segment_bytes is a number from {limits.LOG_SEGMENT_BYTES_MIN} to "
+            f"{limits.LOG_SEGMENT_BYTES_MAX}, not {size!r}"
         )
     return size
 
@@ -526,7 +520,7 @@ class MappingFolder:
             now_us: Monotonic microseconds.
         """
         if now_us >= self._due_us:
-            self._due_us = now_us + int(MAPPING_LOOK_S * 1_000_000)
+            self._due_us = now_us + int(limits.MAPPING_LOOK_S * 1_000_000)
             self._look()
         return self._found
 
@@ -560,9 +554,10 @@ class MappingFolder:
             return ()
         except OSError as error:
             raise ConfigurationError(f"{self.path} cannot be read: {error.strerror}") from None
-        if len(stats) > MAPPING_FILES_MAX:
+        if len(stats) > limits.MAPPING_FILES_MAX:
             raise ConfigurationError(
-                f"{self.path} has {len(stats)} mapping files; at most {MAPPING_FILES_MAX} are read"
+                f"{self.path} has {len(stats)} mapping files; "
+                f"at most {limits.MAPPING_FILES_MAX} are read"
             )
         return tuple(
             # The number as well: a file that has replaced another may have its size and time.
@@ -572,11 +567,11 @@ class MappingFolder:
     def _file(self, name: str) -> ReadFile:
         try:
             with open(os.path.join(self.path, name), "rb") as file:
-                data = file.read(MAPPING_FILE_BYTES_MAX + 1)
+                data = file.read(limits.MAPPING_FILE_BYTES_MAX + 1)
         except OSError as error:
             return ReadFile(name, None, f"it cannot be read: {error.strerror}")
-        if len(data) > MAPPING_FILE_BYTES_MAX:
-            return ReadFile(name, None, f"it has more than {MAPPING_FILE_BYTES_MAX} bytes")
+        if len(data) > limits.MAPPING_FILE_BYTES_MAX:
+            return ReadFile(name, None, f"it has more than {limits.MAPPING_FILE_BYTES_MAX} bytes")
         try:
             return ReadFile(name, read_mappings(data))
         except MalformedPacket as error:

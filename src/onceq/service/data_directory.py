@@ -15,11 +15,7 @@ import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from onceq.errors import (
-    ConfigurationError,
-    StorageFailure,
-    StoreExists,
-)
+from onceq import errors
 from onceq.file_access import CONFIGURATION_FILE, STORE_FILE, check_own, denied, there
 from onceq.model.addresses import means_itself
 from onceq.model.identity import Identity, guid_bytes
@@ -47,7 +43,7 @@ def default_name() -> str:
     """
     host = socket.gethostname()
     if means_itself(host):
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"this computer is called {host}, as each computer calls itself, so its queue manager "
             f"needs a name of its own: {_GIVE_NAME}"
         )
@@ -60,7 +56,7 @@ _GIVE_NAME = '--name NAME on the command line, name="NAME" in Python'
 def check_socket(path: str) -> None:
     """Raise ConfigurationError if a path is too long for the socket of a daemon."""
     if (size := len(os.fsencode(path))) > SOCKET_PATH_BYTES_MAX:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"{path} has {size} bytes, and the system allows {SOCKET_PATH_BYTES_MAX} for the path "
             "of a socket: take a data directory with a shorter path"
         )
@@ -70,14 +66,14 @@ def check_name(name: str) -> str:
     """Return a computer name that format names can hold and others can answer to; raises
     ConfigurationError."""
     if means_itself(name):
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"{name!r} cannot be the name of a queue manager: each computer calls itself so, and "
             f"replies to it stay with their sender; give it another one: {_GIVE_NAME}"
         )
     if not re.fullmatch(rf"[\x21-\x7e]{{1,{COMPUTER_NAME_CHARS_MAX}}}", name) or re.search(
         r'[\\/;,+="]', name
     ):
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"{name!r} cannot be the name of a queue manager: use letters, digits, - and ."
         )
     return name
@@ -103,7 +99,7 @@ def init(
     identity = Identity(uuid.uuid4().bytes_le, check_name(name or default_name()), now_s)
     segment_bytes = check_segment_bytes((settings or Settings()).log_segment_bytes)
     if there(os.path.join(path, STORE_FILE)):
-        raise StoreExists(f"{path} holds a queue manager already; choose another directory")
+        raise errors.StoreExists(f"{path} holds a queue manager already; choose another directory")
     check_own(path)
     SPARES.refill()
     files = RealFiles()
@@ -135,7 +131,7 @@ def _write_configuration(name: str, text: str) -> None:
         with open(name, encoding="utf-8") as found:
             if found.read() == text:
                 return
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"{name} is there already and says something else; remove it, or keep it and make "
             "the queue manager without one"
         ) from None
@@ -167,7 +163,7 @@ def _permitted(path: str) -> Iterator[None]:
     """Turn refusals by the system into AccessDenied: they are no failure of the disk."""
     try:
         yield
-    except StorageFailure as error:
+    except errors.StorageFailure as error:
         if isinstance(error.__cause__, PermissionError):
             raise denied(path) from error
         raise
@@ -179,7 +175,7 @@ def manager_of(store: LogStore, configuration: Configuration) -> Manager:
 
     identity = Identity.unpack(store.identity)
     if configuration.name and configuration.name.casefold() != identity.name.casefold():
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"the directory belongs to queue manager {identity.name}, the configuration says "
             f"{configuration.name}; a queue manager keeps its name"
         )

@@ -19,6 +19,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from onceq import errors
 from onceq.core.decision import (
     CloseSession,
     Connect,
@@ -41,13 +42,6 @@ from onceq.core.inputs import Compose, Input, OwnerCame, OwnerGone, Tick
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.directory.contract import Directory
-from onceq.errors import (
-    ConfigurationError,
-    DamagedRecord,
-    OnceqError,
-    StorageFailure,
-    UnsupportedOperation,
-)
 from onceq.model.directory import Snapshot
 from onceq.model.http import HttpNames, Mappings
 from onceq.model.marks import Now
@@ -182,7 +176,7 @@ class Engine(Committer):
                 mapping file cannot be used.
         """
         if not __debug__:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 "onceq does not run under 'python -O': its assertions are part of its promises"
             )
         if self._mappings is not None:
@@ -324,7 +318,7 @@ class Engine(Committer):
                 house = False
             if self._behind:
                 self._catch_up()
-        except StorageFailure as error:
+        except errors.StorageFailure as error:
             # A disk that fails is expected, and the host is informed; anything else is a mistake of
             # ours and must be seen. In both cases memory may be ahead of the disk.
             self.stopped = True
@@ -380,7 +374,7 @@ class Engine(Committer):
             return None
         try:
             packets = Run(self.fetch(found.extents), found.lengths)
-        except DamagedRecord:
+        except errors.DamagedRecord:
             self.set_aside(self.verifying.damaged(found.extents))
             return None
         return Compose(found.lane, found.counters, packets)
@@ -388,7 +382,7 @@ class Engine(Committer):
     def _reload(self, action: Reload) -> None:
         try:
             result: object = self.reloading()
-        except OnceqError as error:
+        except errors.OnceqError as error:
             result = error
         self.answer(action.owner, action.request, result)
 
@@ -431,4 +425,6 @@ class Engine(Committer):
 
 
 def _no_configuration() -> object:
-    raise UnsupportedOperation("this queue manager has no configuration file to be read again")
+    raise errors.UnsupportedOperation(
+        "this queue manager has no configuration file to be read again"
+    )

@@ -23,27 +23,13 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, Final, Protocol, cast
 
+from onceq import errors
 from onceq.core.inputs import JobBatch, JobDeed, JobFailed, NextJob
 from onceq.core.state.job_table import Source, Work
 from onceq.core.state.queue_tables import DEAD_LETTER, DEAD_XACT
 from onceq.core.state.queues import COUNTER_MASK, lookup_id, place_of
-from onceq.errors import (
-    OnceqError,
-    QueueNotFound,
-    ReceiveTimeout,
-    ServiceNotAvailable,
-    StorageFailure,
-)
-from onceq.model import letters
+from onceq.model import letters, limits
 from onceq.model.letters import ALL, JobAction, Letter
-from onceq.model.limits import (
-    JOB_BATCH_BYTES,
-    JOB_BATCH_MESSAGES,
-    JOB_DIVERTED_MAX,
-    JOB_PURGE_MESSAGES,
-    JOB_RETRY_S,
-    JOB_TRANSACTION_MESSAGES,
-)
 from onceq.model.message import PLAIN, Message
 from onceq.model.requests import Look, PickBy, Receive, SendItem
 from onceq.model.resultcodes import MessageClass
@@ -171,14 +157,14 @@ class Reader:
                 source.name, 0, count, PAGE_BYTES, 0, True, after, pick=pick, value=value
             )  # fmt: skip
             return cast(Batch, self._ask(asked))
-        except ReceiveTimeout:
+        except errors.ReceiveTimeout:
             return None
 
     def kind_of(self, name: str) -> bool | None:
         """Return True if a queue is transactional; None if it is not here."""
         try:
             return cast(QueueView, self._ask(Look(QUEUE.what, name))).transactional
-        except OnceqError:
+        except errors.OnceqError:
             return None
 
 
@@ -189,10 +175,10 @@ def next_batch(work: Work, reader: Reader) -> JobBatch:
     source = work.sources[work.at]
     order = work.order
     read = order.action is not JobAction.PURGE or order.which != ALL
-    count = JOB_BATCH_MESSAGES if read else JOB_PURGE_MESSAGES
+    count = limits.JOB_BATCH_MESSAGES if read else limits.JOB_PURGE_MESSAGES
     try:
         page = reader.page(source, work.after, count, read=read) if source.ends else None
-    except QueueNotFound:
+    except errors.QueueNotFound:
         # Its messages went with the queue.
         page = None
     if page is None:
@@ -202,7 +188,7 @@ def next_batch(work: Work, reader: Reader) -> JobBatch:
     found = judging.batch(page, read=read)
     if found is None:
         # A transaction begins here that goes on behind the page.
-        longer = reader.page(source, work.after, JOB_TRANSACTION_MESSAGES, read=True)
+        longer = reader.page(source, work.after, limits.JOB_TRANSACTION_MESSAGES, read=True)
         found = judging.batch(longer or page, read=True, whole=False)
     assert found is not None, "a longer page is taken as it is"
     return found
@@ -251,9 +237,9 @@ class _Judging:
         cut = len(seen)
         if read:
             # A step should not do more than that.
-            sizes = accumulate(one.size for one in seen[:JOB_BATCH_MESSAGES])
-            full_at = (at for at, size in enumerate(sizes, 1) if size >= JOB_BATCH_BYTES)
-            cut = next(full_at, min(len(seen), JOB_BATCH_MESSAGES))
+            sizes = accumulate(one.size for one in seen[: limits.JOB_BATCH_MESSAGES])
+            full_at = (at for at, size in enumerate(sizes, 1) if size >= limits.JOB_BATCH_BYTES)
+            cut = next(full_at, min(len(seen), limits.JOB_BATCH_MESSAGES))
         if read and self._order.action is not JobAction.PURGE:
             transactions = wholes(page, self._destination)
             parts = transactions.whole
@@ -349,7 +335,7 @@ class _Judging:
         destination, values = _SENT[order.action](letter, order.to)
         if order.to and order.action is not JobAction.MOVE:
             known, was = self._reader.diverted, message.destination
-            known[was if was in known or len(known) < JOB_DIVERTED_MAX else OTHERS] += 1
+            known[was if was in known or len(known) < limits.JOB_DIVERTED_MAX else OTHERS] += 1
         # As a local target queue needs it, else as it was sent; a message that died because its
         # queue is transactional counts as transactional.
         kind = self._kind_of(order.to) if order.to else None
@@ -376,7 +362,7 @@ _SENT: Final[Mapping[JobAction, Callable[[Letter, str], tuple[str, dict[str, Any
 # ---- jobs ----------------------------------------------------------------------------------------
 
 
-GONE: Final = (ServiceNotAvailable, StorageFailure)
+GONE: Final = (errors.ServiceNotAvailable, errors.StorageFailure)
 """The errors of a manager that has stopped."""
 
 log = logging.getLogger("onceq")
@@ -427,7 +413,7 @@ class JobThread:
             self._soon.wait(wait_s)
             self._soon.clear()
             try:
-                wait_s = JOB_RETRY_S if self.round() else None
+                wait_s = limits.JOB_RETRY_S if self.round() else None
             except GONE:
                 return  # The next start goes on.
             except Exception as error:
@@ -435,7 +421,7 @@ class JobThread:
                     return
                 # The manager does not answer, or a mistake of ours: the job stays where it is.
                 log.warning("jobs cannot be worked off: %r", error, exc_info=True)
-                wait_s = JOB_RETRY_S
+                wait_s = limits.JOB_RETRY_S
 
     def round(self) -> bool:
         """Run the jobs that there are; return whether some of them have to be tried again later."""
@@ -458,14 +444,14 @@ class JobThread:
                     batch: Any = next_batch(at, reader)
                 except GONE:
                     raise
-                except OnceqError as error:
+                except errors.OnceqError as error:
                     self._ask(JobFailed(at.number, error.text, final=False))
                     return False
                 try:
                     at = cast(Work | None, self._ask(batch))
                 except GONE:
                     raise
-                except OnceqError:
+                except errors.OnceqError:
                     return False  # The core has noted why.
             return True
         finally:

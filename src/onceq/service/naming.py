@@ -20,20 +20,10 @@ from onceq.core.inputs import DirectoryChanged, Input, RightsRead
 from onceq.core.management.directory_rules import list_view
 from onceq.directory.contract import Directory, Seen, SeenRights
 from onceq.errors import DirectoryError
+from onceq.model import requests
 from onceq.model.directory import Computer, PublicQueue, Snapshot
 from onceq.model.limits import DIRECTORY_DISPUTE_S_MAX, DIRECTORY_LOOK_S, DIRECTORY_RETRY_S
 from onceq.model.marks import SECOND_US, Now
-from onceq.model.requests import (
-    Commit,
-    EditDirectory,
-    ExplainRight,
-    Look,
-    OpenQueue,
-    PrepareBranch,
-    Promise,
-    Send,
-    SetRights,
-)
 from onceq.model.rights import NO_RIGHTS
 from onceq.service.clock import NEVER, Due, at
 from onceq.service.committer import Committer
@@ -243,15 +233,17 @@ class Naming:
 def _named(items: Sequence[Input]) -> Iterator[str]:
     """Yield the names of destinations in requests, as applications gave them."""
     for item in items:
-        if isinstance(item, OpenQueue):
+        if isinstance(item, requests.OpenQueue):
             yield item.name
-        elif isinstance(item, (Send, Commit, PrepareBranch, Promise)):
+        elif isinstance(
+            item, (requests.Send, requests.Commit, requests.PrepareBranch, requests.Promise)
+        ):
             for one in item.items:
                 yield one.destination
 
 
 def _about(item: Input) -> bool:
     """Return True if an input is about the directory itself."""
-    return isinstance(item, (EditDirectory, SetRights, ExplainRight)) or (
-        isinstance(item, Look) and item.what in _ABOUT
-    )
+    return isinstance(
+        item, (requests.EditDirectory, requests.SetRights, requests.ExplainRight)
+    ) or (isinstance(item, requests.Look) and item.what in _ABOUT)

@@ -19,23 +19,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from onceq.errors import ConfigurationError, InvalidParameter
+from onceq.model import requests
 from onceq.model.branches import Decision, Xid
-from onceq.model.requests import (
-    AskDecision,
-    AskRows,
-    CommitBranch,
-    DecisionDone,
-    Look,
-    Request,
-    RollbackBranch,
-)
 from onceq.model.views.looks import BranchView, DecisionView, RowsView
 from onceq.partners.finding import Place, place_for, without_secrets
 from onceq.partners.recovery import WAIT_S_MAX, Recovery, Report, promises_in
 from onceq.service.clock import Clock
 from onceq.service.logs import event
 
-Ask = Callable[[Request], object]
+Ask = Callable[[requests.Request], object]
 """Asks the manager and waits; raises its OnceqError."""
 
 
@@ -48,34 +40,34 @@ class Decider:
 
     def decision(self, gtrid: bytes) -> Decision:
         """Return the decision about a transaction."""
-        answer = self._ask(AskDecision(gtrid))
+        answer = self._ask(requests.AskDecision(gtrid))
         assert isinstance(answer, Decision)
         return answer
 
     def open_decisions(self) -> Mapping[bytes, tuple[str, ...]]:
         """Return the commits that partners may not have carried out, with the partners' names."""
-        views = cast(list[DecisionView], self._ask(Look("decisions")))
+        views = cast(list[DecisionView], self._ask(requests.Look("decisions")))
         return {view.gtrid.encode(): view.partners for view in views}
 
     def done(self, gtrid: bytes) -> None:
         """Note that all partners have carried out a decision."""
-        self._ask(DecisionDone(gtrid))
+        self._ask(requests.DecisionDone(gtrid))
 
     def promises(self) -> list[BranchView]:
         """Return the prepared branches that rows decide."""
-        return promises_in(cast(list[BranchView], self._ask(Look("branches"))))
+        return promises_in(cast(list[BranchView], self._ask(requests.Look("branches"))))
 
     def rows(self, agent: str, found: int = 0) -> RowsView:
         """Return the rows of a database that this manager has seen."""
-        return cast(RowsView, self._ask(AskRows(agent, found)))
+        return cast(RowsView, self._ask(requests.AskRows(agent, found)))
 
     def commit(self, xid: Xid) -> None:
         """Commit a branch."""
-        self._ask(CommitBranch(xid))
+        self._ask(requests.CommitBranch(xid))
 
     def rollback(self, xid: Xid) -> None:
         """Roll back a branch."""
-        self._ask(RollbackBranch(xid))
+        self._ask(requests.RollbackBranch(xid))
 
 
 class Recovering:

@@ -16,14 +16,8 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from onceq import errors
 from onceq.core.inputs import PutBack
-from onceq.errors import (
-    AccessDenied,
-    DamagedRecord,
-    NotAStore,
-    OnceqError,
-    UntrustedBackup,
-)
 from onceq.file_access import CONFIGURATION_FILE
 from onceq.model.identity import GUID_BYTES, Identity, guid_bytes, guid_text
 from onceq.service.clock import Clock, SystemClock
@@ -93,7 +87,7 @@ def record(
     finally:
         store.abandon()
     for failure in (*failures, *answers):
-        if isinstance(failure, OnceqError):
+        if isinstance(failure, errors.OnceqError):
             raise failure
     (aside,) = answers
     assert isinstance(aside, int)
@@ -136,12 +130,12 @@ class Restore:
             believed = believed_in(self._to)
         ways = "--trust FILE names certificates to believe, --unsigned believes whoever wrote it"
         if not signed.signature:
-            raise UntrustedBackup(
+            raise errors.UntrustedBackup(
                 f"{self._backup} is not signed: everybody who could write there may have made or "
                 f"changed it ({ways})"
             )
         if not (believed.known or believed.authorities):
-            raise UntrustedBackup(
+            raise errors.UntrustedBackup(
                 f"{self._backup} is signed, and {self._to} has no identity that could tell by whom "
                 f"({ways})"
             )
@@ -149,18 +143,18 @@ class Restore:
         try:
             guid = guid_bytes(manifest.id)
             return verify(signed.signature, signed.raw, guid, manifest.taken_s, believed)
-        except (AccessDenied, ValueError) as error:
+        except (errors.AccessDenied, ValueError) as error:
             why = getattr(error, "text", "") or f"{manifest.id!r} is no queue manager"
-            raise UntrustedBackup(f"{self._backup}: {why} ({ways})") from None
+            raise errors.UntrustedBackup(f"{self._backup}: {why} ({ways})") from None
 
     def _identity_in(self, path: str) -> Identity:
         """Return the identity in the store, which must be the one in the manifest."""
         found = None
-        with contextlib.suppress(ValueError, NotAStore):
+        with contextlib.suppress(ValueError, errors.NotAStore):
             who = read_identification(self._files, path, plain=True)
             found = Identity.unpack(who.identity)
         if found is None or guid_text(found.guid) != self._manifest.id:
-            raise DamagedRecord(
+            raise errors.DamagedRecord(
                 f"the store in {path} is not of queue manager {self._manifest.id}, as the manifest "
                 "says; use another backup"
             )
@@ -193,7 +187,9 @@ class Restore:
             # Before a manager is started on it: that would cut what it takes for a torn tail.
             verify_store(files, target.staging, manifest.position)
             if self._identity_in(target.staging) != self._was:
-                raise DamagedRecord(f"{self._backup} was changed meanwhile; use another backup")
+                raise errors.DamagedRecord(
+                    f"{self._backup} was changed meanwhile; use another backup"
+                )
             # In the staged copy: the store can never be started without that record.
             aside = self._record(target)
             path = os.path.join(target.staging, CONFIGURATION_FILE)

@@ -144,7 +144,7 @@ def _tasks_do_not_look(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _lost_handles_are_usage_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handles, "HandleLost", errors.InvalidHandle)
+    edited(handles, "raise errors.HandleLost(", "raise errors.InvalidHandle(")(monkeypatch)
 
 
 def _the_next_is_left_open(monkeypatch: pytest.MonkeyPatch) -> None:

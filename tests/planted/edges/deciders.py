@@ -133,19 +133,19 @@ PLANTED = (
     ),
     Planted(
         "the-branch-of-another-keeps-recovery-waiting",
-        edited(recovery, "            except (PartnerLost, AccessDenied) as error:",
-               "            except PartnerLost as error:"),
+        edited(recovery, "            except (errors.PartnerLost, errors.AccessDenied) as error:",
+               "            except errors.PartnerLost as error:"),
         f"{RECOVERY}what_is_not_for_this_application_to_decide_does_not_keep_others_waiting",
     ),
     Planted(
         "the-decision-of-another-ends-recovery",
-        edited(recovery, "                except AccessDenied:\n",
+        edited(recovery, "                except errors.AccessDenied:\n",
                "                except ZeroDivisionError:\n"),
         f"{RECOVERY}the_decision_of_another_is_left_to_him",
     ),
     Planted(
         "the-row-of-another-keeps-recovery-waiting",
-        edited(recovery, "        except AccessDenied as error:\n",
+        edited(recovery, "        except errors.AccessDenied as error:\n",
                "        except ZeroDivisionError as error:\n"),
         f"{ROWS}what_is_not_for_this_application_to_decide_does_not_keep_others_waiting",
     ),

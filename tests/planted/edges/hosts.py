@@ -101,8 +101,8 @@ PLANTED = (
         "a-handler-fails-in-a-child",
         edited(
             loops,
-            "except (NotCarriedOut, Unworkable, WrongProcess)",
-            "except (NotCarriedOut, Unworkable)",
+            "except (errors.NotCarriedOut, Unworkable, errors.WrongProcess)",
+            "except (errors.NotCarriedOut, Unworkable)",
         ),
         FORKS + "test_a_handler_that_returns_in_a_child_ends_the_loop_there",
     ),

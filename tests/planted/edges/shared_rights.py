@@ -114,7 +114,8 @@ PLANTED = (
     ),
     Planted(
         "rights-are-followed-when-it-happens",
-        edited(naming, "(EditDirectory, SetRights, ExplainRight)", "(EditDirectory,)"),
+        edited(naming, "(requests.EditDirectory, requests.SetRights, requests.ExplainRight)",
+               "(requests.EditDirectory,)"),
         NAMING + "test_who_is_asked_about_rights_looks_at_once",
     ),
     Planted(

@@ -78,7 +78,8 @@ PLANTED = (
     ),
     Planted(
         "a-branch-at-work-elsewhere-is-over",
-        edited(branches, "except UnknownBranch:", "except (UnknownBranch, BranchState):"),
+        edited(branches, "except errors.UnknownBranch:",
+               "except (errors.UnknownBranch, errors.BranchState):"),
         AWAY + "an_answer_is_lost_at_any_request_of_a_task",
     ),
     Planted(
@@ -96,7 +97,7 @@ PLANTED = (
     ),
     Planted(
         "an-anchor-that-begins-late-ends-the-task",
-        edited(task, "except DuplicateBranch as error", "except ZeroDivisionError as error"),
+        edited(task, "except errors.DuplicateBranch as error", "except ZeroDivisionError as error"),
         AWAY + "an_answer_is_lost_at_either_of_two_queue_managers",
     ),
     Planted(
@@ -119,13 +120,13 @@ PLANTED = (
     ),
     Planted(
         "a-wrong-address-is-waited-for",
-        edited(branches, "isinstance(error, WrongAddress) and not met()", "False"),
+        edited(branches, "isinstance(error, errors.WrongAddress) and not met()", "False"),
         UNIT + "sink/test_branches_line.py::test_what_was_never_there_is_not_waited_for",
     ),
     Planted(
         "a-host-that-is-started-again-is-a-wrong-address",
-        edited(branches, "isinstance(error, WrongAddress) and not met()",
-               "isinstance(error, WrongAddress)"),
+        edited(branches, "isinstance(error, errors.WrongAddress) and not met()",
+               "isinstance(error, errors.WrongAddress)"),
         UNIT + "sink/test_branches_line.py::"
         "test_a_name_that_is_not_known_for_a_while_is_one_that_is_away",
     ),

@@ -80,12 +80,13 @@ PLANTED = (
         "a-decision-that-was-refused-says-that-it-was-carried-out",
         edited(
             spans,
-            "            if isinstance(error, (RolledBack, RolledBackByHand)):\n"
+            "            if isinstance(error, (errors.RolledBack, errors.RolledBackByHand)):\n"
             "                outcome = ABORTED\n"
-            "            elif isinstance(error, CommittedByHand):\n"
+            "            elif isinstance(error, errors.CommittedByHand):\n"
             "                outcome = COMMITTED\n"
             "            else:\n"
-            '                outcome = IN_DOUBT if isinstance(error, InDoubt) else ""\n',
+            "                outcome = IN_DOUBT if isinstance(error, errors.InDoubt) "
+            'else ""\n',
             "",
         ),
         "tests/unit/otel/test_spans_units.py::"

@@ -83,7 +83,7 @@ PLANTED = (
     ),
     Planted(
         "rows-of-others-are-trouble",
-        edited(recovery, "if isinstance(error, AccessDenied) and name not in",
+        edited(recovery, "if isinstance(error, errors.AccessDenied) and name not in",
                "if False and name not in"),
         "tests/unit/partners/test_recovery_last.py::"
         "test_rows_that_are_for_others_to_look_after_are_no_trouble",

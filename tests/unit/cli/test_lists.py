@@ -26,13 +26,7 @@ from onceq.model.views.managers import (
     TrailView,
     TransactionView,
 )
-from onceq.model.views.queues import (
-    ConsumerView,
-    OutgoingView,
-    QueueView,
-    ReaderView,
-    StreamView,
-)
+from onceq.model.views.queues import ConsumerView, OutgoingView, QueueView, ReaderView, StreamView
 from onceq.model.views.view import Page
 
 GOLDEN: Final = Path(__file__).with_name("lists.txt")

@@ -10,13 +10,7 @@ import pytest
 from onceq.core import inputs
 from onceq.core.inputs import OwnerCame, OwnerGone
 from onceq.core.rights import TABLE
-from onceq.errors import (
-    OnceqError,
-    QueueNotFound,
-    SendFailed,
-    SharingViolation,
-    TransactionOver,
-)
+from onceq.errors import OnceqError, QueueNotFound, SendFailed, SharingViolation, TransactionOver
 from onceq.model import requests
 from onceq.model.branches import TAG_BYTES, Join, group_prefix, xid_by_row
 from onceq.model.message import PLAIN, Acknowledge, Journal

@@ -27,17 +27,7 @@ from onceq.model.results import Sent
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.views.looks import GroupResult
 from tests.unit.core.alone import IDENTITY, Core
-from tests.unit.core.somebody import (
-    ALICE,
-    BOB,
-    KEY,
-    RUNS,
-    attempt,
-    core,
-    denied,
-    grant,
-    item,
-)
+from tests.unit.core.somebody import ALICE, BOB, KEY, RUNS, attempt, core, denied, grant, item
 
 PREFIX = group_prefix(IDENTITY.guid, b"a" * TAG_BYTES)
 THERE = bytes(range(16))

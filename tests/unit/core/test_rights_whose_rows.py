@@ -16,17 +16,7 @@ from onceq.model.branches import Xid, xid_by_row
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.views.looks import RowsView
 from tests.unit.core.alone import IDENTITY, Core
-from tests.unit.core.somebody import (
-    ALICE,
-    BOB,
-    RUNS,
-    STRANGER,
-    core,
-    create,
-    denied,
-    grant,
-    item,
-)
+from tests.unit.core.somebody import ALICE, BOB, RUNS, STRANGER, core, create, denied, grant, item
 
 BASE = "sqlite:/var/lib/Shop.db"
 THEIRS = ".\\private$\\theirs"

@@ -15,11 +15,7 @@ import pytest
 from onceq.directory import FileDirectory, MemoryDirectory, create
 from onceq.directory.rights_file import dump, parse
 from onceq.errors import DirectoryError
-from onceq.model.limits import (
-    SHARED_GRANTS_MAX,
-    SHARED_RIGHTS_BYTES_MAX,
-    SHARED_RIGHTS_NUMBER_MAX,
-)
+from onceq.model.limits import SHARED_GRANTS_MAX, SHARED_RIGHTS_BYTES_MAX, SHARED_RIGHTS_NUMBER_MAX
 from onceq.model.rights import NO_RIGHTS, Grant, Regrant, SharedRights, grant_of
 
 ID = b"I" * 16

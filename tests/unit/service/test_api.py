@@ -21,7 +21,6 @@ from onceq.model.rights import NOBODY, Actor, ActorKind, grant_of
 from onceq.model.run import Run
 from onceq.model.tokens import Token, digest_of, text_of
 from onceq.packet.arrived import Batch
-from onceq.service import api
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
 from onceq.wire.app import frames
@@ -288,7 +287,7 @@ def test_answers_to_an_application_that_is_gone_are_dropped() -> None:
 
 
 def test_many_unanswered_requests_stop_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "CLIENT_UNANSWERED_MAX", 3)
+    monkeypatch.setattr(limits, "CLIENT_UNANSWERED_MAX", 3)
     talk = Talk()
     for request in range(2, 6):
         assert not talk.full()
@@ -300,7 +299,7 @@ def test_many_unanswered_requests_stop_the_reading(monkeypatch: pytest.MonkeyPat
 
 
 def test_many_unanswered_bytes_stop_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "CLIENT_UNANSWERED_BYTES_MAX", 1_000)
+    monkeypatch.setattr(limits, "CLIENT_UNANSWERED_BYTES_MAX", 1_000)
     talk = Talk()
     item = requests.SendItem("q", PLAIN, Run.of([bytes(900)]))
     talk.ask(2, requests.Send(0, [item]))
@@ -313,7 +312,7 @@ def test_many_unanswered_bytes_stop_the_reading(monkeypatch: pytest.MonkeyPatch)
 
 def test_receives_that_wait_do_not_stop_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     """They may wait for what a later request of the same application sends."""
-    monkeypatch.setattr(api, "CLIENT_UNANSWERED_MAX", 3)
+    monkeypatch.setattr(limits, "CLIENT_UNANSWERED_MAX", 3)
     talk = Talk()
     for request in range(2, 12):
         talk.receive(request)
@@ -336,7 +335,7 @@ def test_a_receive_asks_for_no_more_than_the_limit() -> None:
 
 
 def test_too_many_receives_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "CLIENT_RECEIVES_MAX", 2)
+    monkeypatch.setattr(limits, "CLIENT_RECEIVES_MAX", 2)
     talk = Talk()
     for request in (2, 3, 4):
         talk.receive(request)

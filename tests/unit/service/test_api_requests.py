@@ -6,12 +6,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from onceq.errors import (
-    IllegalPathName,
-    IllegalPropertyValue,
-    InvalidParameter,
-    OnceqError,
-)
+from onceq.errors import IllegalPathName, IllegalPropertyValue, InvalidParameter, OnceqError
 from onceq.model import requests
 from onceq.model.identity import TransactionId
 from onceq.model.marks import FOR_EVER_US, Now

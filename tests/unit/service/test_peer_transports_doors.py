@@ -14,20 +14,9 @@ from typing import Any
 import pytest
 
 from onceq.core.decision import Connect
-from onceq.core.inputs import (
-    ConnectFailed,
-    SessionClosed,
-    SessionOpened,
-    TellDoors,
-)
+from onceq.core.inputs import ConnectFailed, SessionClosed, SessionOpened, TellDoors
 from onceq.errors import ConfigurationError
-from onceq.model.identification import (
-    ON_THIS_COMPUTER,
-    SOMEBODY,
-    Identification,
-    Proof,
-    by_address,
-)
+from onceq.model.identification import ON_THIS_COMPUTER, SOMEBODY, Identification, Proof, by_address
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import HANDSHAKE_BYTES_MAX, LOG_LINES_AT_ONCE
 from onceq.model.rights import HERE, NOBODY, Actor, ActorKind

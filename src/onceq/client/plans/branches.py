@@ -11,24 +11,12 @@ from __future__ import annotations
 import contextlib
 from typing import TypeVar
 
+from onceq import errors
 from onceq.client.link import Request, Session
 from onceq.client.plans.plan import Plan, ask, do, look, tell
 from onceq.client.plans.sending_unit import ENDING, NOTHING, PipelinedReceive, offered
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.results import MessageIds
-from onceq.errors import (
-    BranchState,
-    DatabaseRestored,
-    InDoubt,
-    LinkLost,
-    OnceqError,
-    RolledBack,
-    RolledBackByTime,
-    ServiceNotAvailable,
-    StorageFailure,
-    TransactionOver,
-    UnknownBranch,
-)
 from onceq.model import requests
 from onceq.model.branches import ONCEQ_FORMAT, Decision, Join, Leave, Vote, Xid, xid_by_row
 from onceq.model.results import Promised, Sent
@@ -69,8 +57,8 @@ def commit_branch(
     """
     try:
         yield from do(requests.CommitBranch(xid, one_phase, by_hand))
-    except (LinkLost, StorageFailure) as error:
-        raise InDoubt(
+    except (errors.LinkLost, errors.StorageFailure) as error:
+        raise errors.InDoubt(
             f"the answer to the commit of branch {xid} was lost ({error.text}); commit it again: "
             "unknown then means that it was done",
             transaction=str(xid),
@@ -141,9 +129,9 @@ class BranchUnit(Unit):
         try:
             request = requests.PrepareBranch(self.xid, self.number, items)
             vote = yield from self.guard(ask(request, Vote))
-        except (TransactionOver, ServiceNotAvailable):
+        except (errors.TransactionOver, errors.ServiceNotAvailable):
             raise
-        except OnceqError as error:
+        except errors.OnceqError as error:
             yield from self._end_refused(items, error)
             raise
         finally:
@@ -161,7 +149,7 @@ class BranchUnit(Unit):
         self.over = "in doubt"
         try:
             yield from commit_branch(self.session, self.xid, one_phase=True)
-        except RolledBack:
+        except errors.RolledBack:
             self.over = "rolled back"
             raise
         self.over = "committed"
@@ -180,13 +168,13 @@ class BranchUnit(Unit):
         """
         self.check_process()
         if self.over == "committed":
-            raise BranchState(f"branch {self.xid} was committed")
+            raise errors.BranchState(f"branch {self.xid} was committed")
         if not self.over and self.begun:
-            with contextlib.suppress(OnceqError):
+            with contextlib.suppress(errors.OnceqError):
                 yield from do(requests.EndBranch(self.number, self.xid, Leave.FAIL))
         self.over = "rolled back"
         self._items = []
-        with contextlib.suppress(UnknownBranch):
+        with contextlib.suppress(errors.UnknownBranch):
             yield from do(requests.RollbackBranch(self.xid))
 
 
@@ -317,14 +305,14 @@ class ByRow:
         try:
             # Where nothing had to be asked before, the items alone are the transaction.
             self.promised = yield Request(requests.Promise(unit.number, self.xid, items))
-        except (DatabaseRestored, RolledBackByTime, TransactionOver):
+        except (errors.DatabaseRestored, errors.RolledBackByTime, errors.TransactionOver):
             raise
-        except ServiceNotAvailable as error:
+        except errors.ServiceNotAvailable as error:
             # A promise whose answer was lost is undone by recovery: no row was written for it.
-            if unit.begun or isinstance(error, LinkLost):
+            if unit.begun or isinstance(error, errors.LinkLost):
                 raise unit.lost() from error
             raise
-        except OnceqError as error:
+        except errors.OnceqError as error:
             yield from unit._end_refused(items, error)
             raise
         except GeneratorExit:
@@ -353,7 +341,7 @@ class ByRow:
         unit.over = "committed"
         unit.sent = MessageIds(source, first, messages if first else 0)
         if others and (first or not messages):
-            with contextlib.suppress(UnknownBranch):  # Recovery was first.
+            with contextlib.suppress(errors.UnknownBranch):  # Recovery was first.
                 yield from do(requests.CommitBranch(self.xid))
             return unit.sent
         request = requests.CommitBranch(self.xid)
@@ -362,7 +350,7 @@ class ByRow:
         else:
             try:
                 sent = yield from ask(request, Sent)
-            except UnknownBranch:  # Recovery was first.
+            except errors.UnknownBranch:  # Recovery was first.
                 sent = Sent()
             unit.sent = MessageIds(source, sent.first_message, sent.messages)
         return unit.sent

@@ -5,16 +5,10 @@ from __future__ import annotations
 import contextlib
 from typing import Final
 
+from onceq import errors
 from onceq.client.link import Session, of_parent
 from onceq.client.plans.plan import Plan, ask, do, tell
 from onceq.client.plans.selection import chosen, some, which
-from onceq.errors import (
-    HandleLost,
-    InvalidHandle,
-    InvalidParameter,
-    OnceqError,
-    ServiceNotAvailable,
-)
 from onceq.errors.base import not_transactional
 from onceq.model import requests
 from onceq.model.identity import MessageId
@@ -60,9 +54,9 @@ class Handle(MutableRecord):
         in a child of the process that has opened it."""
         self.check_process()
         if not self.number:
-            raise InvalidHandle(f"queue {self.name} is not open: it was closed")
+            raise errors.InvalidHandle(f"queue {self.name} is not open: it was closed")
         if not alive:
-            raise HandleLost(
+            raise errors.HandleLost(
                 f"queue {self.name} was open on a connection that is lost; open it again"
             )
 
@@ -86,7 +80,7 @@ def open_queue(
         SharingViolation, UnsupportedAccessMode, QueueNotFound, UnsupportedFormatName.
     """
     if access not in ACCESS or share not in SHARE:
-        raise InvalidParameter(
+        raise errors.InvalidParameter(
             f"there is no access {access!r} with share {share!r}; access is one of "
             f"{', '.join(ACCESS)}, share one of {', '.join(SHARE)}"
         )
@@ -136,7 +130,7 @@ def _place(destination: str) -> str | bytes:
     try:
         (name,) = elements_of(destination)
         check_send(name, transactional=False)
-    except (OnceqError, ValueError):
+    except (errors.OnceqError, ValueError):
         return ""
     if name.kind is Kind.PRIVATE:
         return name.guid
@@ -201,5 +195,5 @@ def close(handle: Handle) -> Plan[None]:
     """Give the handle back; receives that wait through it end with OperationCancelled."""
     number, handle.number = handle.number, 0
     if number:
-        with contextlib.suppress(ServiceNotAvailable):
+        with contextlib.suppress(errors.ServiceNotAvailable):
             yield from do(requests.CloseQueue(number))

@@ -12,16 +12,9 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from onceq import errors
 from onceq.client.link import Session
 from onceq.client.plans.plan import Plan, ask, do, look, look_at_all, look_at_page
-from onceq.errors import (
-    IllegalPathName,
-    InvalidParameter,
-    QueueExists,
-    ReceiveTimeout,
-    Refused,
-    UsageError,
-)
 from onceq.model import requests
 from onceq.model.identity import GUID_BYTES, guid_text
 from onceq.model.letters import ALL, Filter
@@ -80,14 +73,14 @@ def create_queue(
     """
     path = parse_path_name(name)
     if not path.queue or path.subqueue or path.is_read_only:
-        raise IllegalPathName(f"{name!r} is not a queue that can be made")
+        raise errors.IllegalPathName(f"{name!r} is not a queue that can be made")
     values: dict[str, Any] = {"name": path.queue, "transactional": transactional, "label": label}
     if not path.private:
         values["private"] = False
     values |= property_values({"quota_kb": quota_kb, **more})
     try:
         yield from do(requests.CreateQueue(values))
-    except QueueExists:
+    except errors.QueueExists:
         if not exist_ok:
             raise
         there = yield from queue(session, name)
@@ -314,7 +307,7 @@ def job_destinations(session: Session, job: JobView) -> Plan[list[str]]:
         if one.queue not in hidden:
             try:
                 destination = yield from _destination(session, one)
-            except (Refused, UsageError):
+            except (errors.Refused, errors.UsageError):
                 # The others in it are not asked for: each refusal would be an act on record.
                 hidden.add(one.queue)
         found.append(destination)
@@ -327,7 +320,7 @@ def _destination(session: Session, one: JobFailure) -> Plan[str]:
 
     try:
         page = yield from peek_headers(session, one.queue, 1, after=max(one.lookup_id - 1, 0))
-    except ReceiveTimeout:
+    except errors.ReceiveTimeout:
         return ""
     message = page[0].message
     return message.destination if message.lookup_id == one.lookup_id else ""
@@ -465,7 +458,9 @@ def create_token(
     """
     seconds = expires.total_seconds() if isinstance(expires, timedelta) else expires
     if seconds is not None and seconds < 1:
-        raise InvalidParameter(f"a token is good for a second or longer, not for {seconds} s")
+        raise errors.InvalidParameter(
+            f"a token is good for a second or longer, not for {seconds} s"
+        )
     given = [(",".join(words_of(rights)), queue) for queue, rights in (grants or {}).items()]
     return ask(requests.CreateToken(name, int(seconds or 0), given), TokenMade)
 

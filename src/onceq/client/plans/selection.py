@@ -12,16 +12,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from onceq import errors
 from onceq.client.link import Request, Session
 from onceq.client.plans.plan import Plan, ask
-from onceq.errors import (
-    AnswerOverdue,
-    InvalidParameter,
-    MessageAlreadyReceived,
-    MessageNotFound,
-    ReceiveTimeout,
-    TransactionUsage,
-)
 from onceq.model import requests
 from onceq.model.identity import MessageId
 from onceq.model.limits import RECEIVE_BYTES, RECEIVE_MESSAGES_MAX
@@ -74,23 +67,25 @@ def which(
         TransactionUsage: ``callback``: a transaction has answers only, no notifications.
     """
     if callback is not None:
-        raise TransactionUsage(
+        raise errors.TransactionUsage(
             "a receive in a transaction has no callback (RCV-11); call receive, or await it"
         )
     if seek not in SEEK:
-        raise InvalidParameter(f"there is no seek {seek!r}; say one of {', '.join(SEEK)}")
+        raise errors.InvalidParameter(f"there is no seek {seek!r}; say one of {', '.join(SEEK)}")
     places = bool(lookup_id) or seek != "current"
     if places + (correlation_id is not None) + (message_id is not None) > 1:
-        raise InvalidParameter("say a place, a correlation identifier or a message identifier")
+        raise errors.InvalidParameter(
+            "say a place, a correlation identifier or a message identifier"
+        )
     if correlation_id is not None:
         if len(correlation_id) != CORRELATION_BYTES:
-            raise InvalidParameter(f"a correlation identifier has {CORRELATION_BYTES} bytes")
+            raise errors.InvalidParameter(f"a correlation identifier has {CORRELATION_BYTES} bytes")
         return Which(pick=PickBy.CORRELATION, value=bytes(correlation_id), allow_peek=allow_peek)
     if message_id is not None:
         try:
             id = MessageId.parse(message_id) if isinstance(message_id, str) else message_id
         except ValueError as error:
-            raise InvalidParameter(str(error)) from None
+            raise errors.InvalidParameter(str(error)) from None
         return Which(pick=PickBy.MESSAGE, value=id.pack(), allow_peek=allow_peek)
     if not places and not allow_peek:
         return FIRST
@@ -106,14 +101,14 @@ def wait_ms(timeout: float | None) -> int:
     if timeout is None:
         return -1
     if not isinstance(timeout, (int, float)):
-        raise InvalidParameter(
+        raise errors.InvalidParameter(
             f"a timeout is a number of seconds, or None; not {timeout!r} (of a timedelta take "
             "total_seconds())"
         )
     if timeout >= WAIT_S_MAX:
         return -1
     if not timeout >= 0:
-        raise InvalidParameter(
+        raise errors.InvalidParameter(
             f"a timeout is a number of seconds from 0, or None, which waits for ever; not {timeout}"
         )
     return math.ceil(timeout * 1000)
@@ -125,7 +120,7 @@ def some(
 ) -> Plan[Batch]:  # fmt: skip
     """Receive or peek: at least one message, at most ``count``."""
     if count < 1:
-        raise InvalidParameter(f"cannot receive {count} messages")
+        raise errors.InvalidParameter(f"cannot receive {count} messages")
     late = None
     if not (transaction or peek):
         late = partial(session.keep, queue)
@@ -140,7 +135,7 @@ def some(
         return (yield from _beside_owed(session, request, count, timeout, late))
     try:
         batch: Batch = yield Request(request, late=late)
-    except AnswerOverdue:
+    except errors.AnswerOverdue:
         if late is not None:
             session.owe(queue)
         raise
@@ -159,7 +154,7 @@ def _beside_owed(
         request.wait_ms = wait_ms(min(left, LOOK_AGAIN_S[0]) if owed else left)
         try:
             batch: Batch = yield Request(request, late=late)
-        except ReceiveTimeout:
+        except errors.ReceiveTimeout:
             kept = session.take(request.queue, count)
             if kept is not None:
                 return kept
@@ -198,7 +193,7 @@ def _search(
 ) -> Plan[Batch]:  # fmt: skip
     until = None if timeout is None else session.clock() + timeout
     rounds = 0
-    kept: ReceiveTimeout | None = None
+    kept: errors.ReceiveTimeout | None = None
     while True:
         after = 0
         slice_s = LOOK_AGAIN_S[min(rounds, len(LOOK_AGAIN_S) - 1)]
@@ -211,7 +206,7 @@ def _search(
             )  # fmt: skip
             try:
                 found = yield from ask(request, Batch)
-            except ReceiveTimeout:
+            except errors.ReceiveTimeout:
                 break
             if not len(found):
                 after = found.scanned
@@ -225,12 +220,12 @@ def _search(
                         handle=handle, hold=hold,
                     )
                 )  # fmt: skip
-            except (MessageNotFound, MessageAlreadyReceived):
+            except (errors.MessageNotFound, errors.MessageAlreadyReceived):
                 after = found.lookup_ids[0]  # Somebody else was faster.
-            except ReceiveTimeout as error:
+            except errors.ReceiveTimeout as error:
                 after, kept = found.lookup_ids[0], error  # An operator has paused the queue.
         if until is not None and session.clock() >= until:
-            raise kept or ReceiveTimeout(f"no such message came to {queue} in time")
+            raise kept or errors.ReceiveTimeout(f"no such message came to {queue} in time")
 
 
 def _found(

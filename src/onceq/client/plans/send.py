@@ -15,6 +15,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any, Final, Unpack
 
+from onceq import errors
 from onceq.client.link import Request, Session
 from onceq.client.plans.handles import know_destination
 from onceq.client.plans.plan import Plan, ask, do, look, look_at_all, within
@@ -35,26 +36,10 @@ from onceq.client.properties import (
 )
 from onceq.client.results import MessageIds
 from onceq.client.why import why
-from onceq.errors import (
-    InvalidParameter,
-    OnceqError,
-    OperationCancelled,
-    QueueExists,
-    QueueNotFound,
-    ReceiveTimeout,
-    TransactionOver,
-    WrongQueueKind,
-)
-from onceq.model import requests
+from onceq.model import limits, requests
 from onceq.model.addresses import HERE
 from onceq.model.identity import MessageId
 from onceq.model.letters import ENDS
-from onceq.model.limits import (
-    RECEIVE_BYTES,
-    RECEIVE_MESSAGES_MAX,
-    TRACKING_AGE_S,
-    TRACKING_QUOTA_KB,
-)
 from onceq.model.message import PLAIN, Acknowledge, Delivery, Journal, Message
 from onceq.model.queue import TRACKING_QUEUE
 from onceq.model.record import MutableRecord, Record
@@ -120,9 +105,11 @@ def _send(
     properties: Mapping[str, Any], transactional: bool | None,
 ) -> Plan[MessageIds]:  # fmt: skip
     if not isinstance(destination, str):
-        raise InvalidParameter(f"a destination is a name, not {destination!r}")
+        raise errors.InvalidParameter(f"a destination is a name, not {destination!r}")
     if transactional is not None and not isinstance(transactional, bool):
-        raise InvalidParameter(f"transactional is True, False or None, not {transactional!r}")
+        raise errors.InvalidParameter(
+            f"transactional is True, False or None, not {transactional!r}"
+        )
     run = run_of(bodies)
     values, own = parted(properties, len(run))
     if transactional is not None:
@@ -138,7 +125,7 @@ def _send_fitting(
     kind = yield from kind_of_send(session, destination, values)
     try:
         return (yield from _send_as(session, destination, run, values, own, kind))
-    except WrongQueueKind:
+    except errors.WrongQueueKind:
         if not known:
             raise
     # Nothing was sent: another queue has the name that this session knew.
@@ -169,7 +156,7 @@ def _send_as(
         try:
             yield from unit.add_apart(destination, run, values, own)
             return (yield from unit.commit())
-        except OnceqError:
+        except errors.OnceqError:
             if not unit.over:
                 yield from unit.abort()
             raise
@@ -188,10 +175,10 @@ def _put(session: Session, item: SendItem, before: MessageIds) -> Plan[Sent]:
     """A batch outside of any transaction."""
     try:
         return (yield from ask(requests.Send(0, [item]), Sent))
-    except WrongQueueKind as error:
+    except errors.WrongQueueKind as error:
         if not len(before):
             raise
-        raise OperationCancelled(
+        raise errors.OperationCancelled(
             f"{len(before)} messages of this batch were sent, and the others were not: the queue "
             f"was made anew meanwhile ({error.text})"
         ) from error
@@ -202,7 +189,7 @@ def _commit(session: Session, item: SendItem) -> Plan[Sent]:
     id = session.next_commit()
     try:
         sent: Sent = yield Request(requests.Commit(0, [item], id))
-    except OnceqError as error:
+    except errors.OnceqError as error:
         not_committed(session, id, error)
         raise
     session.used = session.clock()
@@ -257,7 +244,7 @@ def wishes(values: Mapping[str, Any], queue: str) -> dict[str, Any]:
     """
     for name in ("acknowledge", "admin_queue"):
         if values.get(name):
-            raise InvalidParameter(
+            raise errors.InvalidParameter(
                 f"send_tracked asks for every acknowledgment itself; leave {name} out, or ask for "
                 "acknowledgments and read them yourself"
             )
@@ -283,25 +270,27 @@ def _prepare(session: Session) -> Plan[str]:
     """
     try:
         found = yield from look(looks.QUEUE, QUEUE)
-    except QueueNotFound:
+    except errors.QueueNotFound:
         request = requests.CreateQueue(
             {"name": QUEUE.partition("\\")[2], "label": "what became of tracked messages",
-             "quota_kb": TRACKING_QUOTA_KB}
+             "quota_kb": limits.TRACKING_QUOTA_KB}
         )  # fmt: skip
-        with suppress(QueueExists):  # another one of this application has made it meanwhile
+        with suppress(errors.QueueExists):  # another one of this application has made it meanwhile
             yield from do(request)
         found = yield from look(looks.QUEUE, QUEUE)
-    yield from remove_older(QUEUE, session.now_s() - TRACKING_AGE_S)
+    yield from remove_older(QUEUE, session.now_s() - limits.TRACKING_AGE_S)
     return found.format_name
 
 
 def remove_older(queue: str, before_s: int) -> Plan[None]:
     """Remove the first messages of a queue, as long as they came before that second."""
     while True:
-        request = requests.Receive(queue, 0, RECEIVE_MESSAGES_MAX, RECEIVE_BYTES, 0, True, 0, 0, 0)
+        request = requests.Receive(
+            queue, 0, limits.RECEIVE_MESSAGES_MAX, limits.RECEIVE_BYTES, 0, True, 0, 0, 0
+        )
         try:
             batch = yield from ask(request, Batch)
-        except ReceiveTimeout:
+        except errors.ReceiveTimeout:
             return
         old = sum(1 for _ in takewhile(lambda came: came < before_s, batch.arrived_times))
         if not old:
@@ -393,12 +382,12 @@ def found_by(queue: str, pick: PickBy, value: bytes) -> Plan[list[Message]]:
     after = 0
     while True:
         request = requests.Receive(
-            queue, 0, RECEIVE_MESSAGES_MAX, RECEIVE_BYTES, 0, True, after, 0, 0, pick=pick,
-            value=value,
+            queue, 0, limits.RECEIVE_MESSAGES_MAX, limits.RECEIVE_BYTES, 0, True, after, 0, 0,
+            pick=pick, value=value,
         )  # fmt: skip
         try:
             batch = yield from ask(request, Batch)
-        except (ReceiveTimeout, QueueNotFound):
+        except (errors.ReceiveTimeout, errors.QueueNotFound):
             return found
         found += batch
         after = batch.lookup_ids[-1] if len(batch) else batch.scanned
@@ -424,7 +413,7 @@ class Trail(MutableRecord):
         if self.known is None:
             sent = self.unit.sent if self.unit is not None else None
             if sent is None:
-                raise TransactionOver(
+                raise errors.TransactionOver(
                     "a tracked message has an identifier when its transaction is committed"
                 )
             self.known = sent[self.index]
@@ -477,14 +466,16 @@ def _settled(trail: Trail, until: float | None) -> Plan[tuple[Ending, ...]]:
         left = SLICE_S if until is None else min(until - session.clock(), SLICE_S)
         if left <= 0:
             open_ = [f"{one.destination}: {one.state}" for one in found if not one.settled]
-            raise ReceiveTimeout(f"message {id} is not settled: {', '.join(open_) or 'not heard'}")
+            raise errors.ReceiveTimeout(
+                f"message {id} is not settled: {', '.join(open_) or 'not heard'}"
+            )
         request = requests.Receive(
-            QUEUE, 0, 1, RECEIVE_BYTES, wait_ms(left), True, seen, 0, 0, pick=PickBy.CORRELATION,
-            value=id.pack(),
+            QUEUE, 0, 1, limits.RECEIVE_BYTES, wait_ms(left), True, seen, 0, 0,
+            pick=PickBy.CORRELATION, value=id.pack(),
         )  # fmt: skip
         try:
             batch = yield from ask(request, Batch)
-        except (ReceiveTimeout, QueueNotFound):
+        except (errors.ReceiveTimeout, errors.QueueNotFound):
             continue
         seen = batch.lookup_ids[-1] if len(batch) else batch.scanned
 
@@ -496,4 +487,4 @@ def given(value: MessageId | str) -> MessageId:
     try:
         return MessageId.parse(value)
     except ValueError as error:
-        raise InvalidParameter(str(error)) from None
+        raise errors.InvalidParameter(str(error)) from None

@@ -21,23 +21,13 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
+from onceq import errors
 from onceq.client.link import Request, Session, of_parent
 from onceq.client.plans.handles import know_for_transaction
 from onceq.client.plans.plan import DONE, Plan, do, tell
 from onceq.client.plans.selection import some
 from onceq.client.properties import BARE_BYTES, Bodies, parted, parts, run_of, weight
 from onceq.client.results import MessageIds
-from onceq.errors import (
-    InvalidParameter,
-    NotCarriedOut,
-    OnceqError,
-    RolledBackByTime,
-    SendFailed,
-    ServiceNotAvailable,
-    TransactionLost,
-    TransactionOver,
-    WrongQueueKind,
-)
 from onceq.model import requests
 from onceq.model.identity import TransactionId
 from onceq.model.limits import PACKET_BYTES_MAX
@@ -120,7 +110,7 @@ class Taken(dict[str, list[Sequence[int]]]):
             return next(iter(self))
         names = [name for name, ids in self.items() if any(lookup in part for part in ids)]
         if len(names) != 1:
-            raise InvalidParameter(
+            raise errors.InvalidParameter(
                 "say in which queue it is: this transaction has received no message with that "
                 "lookup identifier" + (", or several of different queues" if names else "")
             )
@@ -163,7 +153,7 @@ class PipelinedReceive(MutableRecord):
     def give_up(self) -> Plan[None]:
         """Nobody knows whether the transaction has begun: end it."""
         if self.unit is not None:
-            with contextlib.suppress(OnceqError):
+            with contextlib.suppress(errors.OnceqError):
                 yield from tell(requests.Abort(self.number))
 
 
@@ -221,7 +211,7 @@ class SendingUnit:
         self.number = 0
         self.begun = False
         self.over = ""
-        self.doomed: SendFailed | None = None
+        self.doomed: errors.SendFailed | None = None
         self.id: TransactionId | None = None
         self.sent: MessageIds | None = None
         self.ahead: PipelinedReceive | None = None
@@ -253,12 +243,12 @@ class SendingUnit:
         if self.over == LOST:
             raise self.lost()
         if self.over:
-            raise TransactionOver(f"this transaction is over: it was {self.over}")
+            raise errors.TransactionOver(f"this transaction is over: it was {self.over}")
 
     def check_awaited(self) -> None:
         """Raises NotCarriedOut if a call in it has not been awaited: it was not made."""
         if self.owed:
-            raise NotCarriedOut(
+            raise errors.NotCarriedOut(
                 f"{', '.join(self.owed)} of this transaction: called and not awaited, so nothing "
                 "of the transaction happens; write await before each call"
             )
@@ -274,17 +264,17 @@ class SendingUnit:
         if self.doomed is not None:
             raise self.doomed
 
-    def _refused(self, destination: str, error: OnceqError) -> SendFailed:
+    def _refused(self, destination: str, error: errors.OnceqError) -> errors.SendFailed:
         """A send was refused, and its transaction with it; the manager says the same."""
-        if isinstance(error, WrongQueueKind):  # Another queue has the name that was known.
+        if isinstance(error, errors.WrongQueueKind):  # Another queue has the name that was known.
             self.session.destinations.clear()
         self.doomed = send_failed(destination, error)
         return self.doomed
 
-    def lost(self) -> TransactionLost:
+    def lost(self) -> errors.TransactionLost:
         """Its connection is gone, and with it all that it had done."""
         self.over = LOST
-        return TransactionLost(f"this transaction is over: it was {self.over}; do it again")
+        return errors.TransactionLost(f"this transaction is over: it was {self.over}; do it again")
 
     def begin(self) -> Plan[None]:
         """Let the manager know of it."""
@@ -298,7 +288,7 @@ class SendingUnit:
         """A lost connection ends what was begun on it."""
         try:
             return (yield from plan)
-        except ServiceNotAvailable as error:
+        except errors.ServiceNotAvailable as error:
             if self.begun and self.over != LOST:
                 raise self.lost() from error
             raise
@@ -315,7 +305,7 @@ class SendingUnit:
     def _undo(self) -> Plan[None]:
         """Abort it at the manager; the caller is told what led to it, not this."""
         if self.begun:
-            with contextlib.suppress(OnceqError):
+            with contextlib.suppress(errors.OnceqError):
                 yield from tell(self._abort())
 
     # ---- sending --------------------------------------------------------------------------
@@ -330,7 +320,7 @@ class SendingUnit:
         if self.over or self.doomed is not None or self.life is not self.session.life:
             self.check_sound()
         if not isinstance(destination, str):
-            raise InvalidParameter(f"a destination is a name, not {destination!r}")
+            raise errors.InvalidParameter(f"a destination is a name, not {destination!r}")
         run = run_of(bodies)
         count = len(run.lengths)
         own: Run | None = None
@@ -394,10 +384,15 @@ class SendingUnit:
         items, self._items, self._bytes, self._messages = self._items, [], 0, 0
         try:
             yield from self._sending(offered(items, self.session.clock))
-        except (TransactionOver, RolledBackByTime, SendFailed, ServiceNotAvailable):
+        except (
+            errors.TransactionOver,
+            errors.RolledBackByTime,
+            errors.SendFailed,
+            errors.ServiceNotAvailable,
+        ):
             self._items[:0] = items
             raise
-        except OnceqError as error:
+        except errors.OnceqError as error:
             doomed = self._refused(named(items), error)
             if dooms(error):
                 raise doomed from error
@@ -412,9 +407,14 @@ class SendingUnit:
             item = SendItem(destination, PLAIN, part, own=heads, values=values)
             try:
                 yield from self._sending([item])
-            except (TransactionOver, RolledBackByTime, SendFailed, ServiceNotAvailable):
+            except (
+                errors.TransactionOver,
+                errors.RolledBackByTime,
+                errors.SendFailed,
+                errors.ServiceNotAvailable,
+            ):
                 raise
-            except OnceqError as error:
+            except errors.OnceqError as error:
                 if index or dooms(error):  # A part of the call was taken, or could be no more.
                     self._refused(destination, error)
                 raise
@@ -426,7 +426,7 @@ class SendingUnit:
         """One frame of sends; interrupted, it leaves the transaction without nobody knows what."""
         try:
             yield from self.guard(do(requests.Send(self.number, items)))
-        except (OnceqError, GeneratorExit):
+        except (errors.OnceqError, GeneratorExit):
             raise
         except BaseException:
             self.over = "aborted, because a send in it was given up while it waited"

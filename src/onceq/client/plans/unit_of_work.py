@@ -18,6 +18,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
+from onceq import errors
 from onceq.client.link import Request, Session
 from onceq.client.plans.plan import Plan, ask, do, within
 from onceq.client.plans.selection import FIRST, Which, chosen, moved, some, wait_ms
@@ -31,20 +32,6 @@ from onceq.client.plans.sending_unit import (
     offered,
 )
 from onceq.client.results import MessageIds
-from onceq.errors import (
-    InDoubt,
-    InvalidParameter,
-    LinkLost,
-    MessageNotFound,
-    NotSupported,
-    OnceqError,
-    ReceiveTimeout,
-    RolledBackByTime,
-    SendFailed,
-    ServiceNotAvailable,
-    StorageFailure,
-    TransactionOver,
-)
 from onceq.model import requests
 from onceq.model.identity import TransactionId
 from onceq.model.limits import RECEIVE_BYTES, RECEIVE_MESSAGES_MAX
@@ -56,23 +43,23 @@ from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet.arrived import Batch
 from onceq.packet.survey import Head, Members, Survey
 
-UNANSWERED: Final = (LinkLost, StorageFailure)
+UNANSWERED: Final = (errors.LinkLost, errors.StorageFailure)
 """Errors after which nobody knows whether a request was carried out."""
 
 
-def not_committed(session: Session, id: TransactionId, error: OnceqError) -> None:
+def not_committed(session: Session, id: TransactionId, error: errors.OnceqError) -> None:
     """A commit has ended with an error, which the caller raises if this does not.
 
     Raises:
         InDoubt: Its answer was lost: says under which identifier to ask.
     """
     if isinstance(error, UNANSWERED):
-        raise InDoubt(
+        raise errors.InDoubt(
             f"the answer to the commit was lost ({error.text}); ask outcome({str(id)!r}), and "
             "send again only if it says aborted",
             transaction=str(id),
         ) from error
-    if isinstance(error, TransactionOver):
+    if isinstance(error, errors.TransactionOver):
         session.renumber(id)
 
 
@@ -87,9 +74,9 @@ def outcome(session: Session, transaction: str) -> Plan[str]:
     try:
         id = TransactionId.parse(transaction)
     except ValueError as error:
-        raise InvalidParameter(str(error)) from None
+        raise errors.InvalidParameter(str(error)) from None
     if not 0 < id.number < 1 << 62:
-        raise InvalidParameter(f"not a transaction identifier: {transaction!r}")
+        raise errors.InvalidParameter(f"not a transaction identifier: {transaction!r}")
     session.check(id)
     return (yield from ask(requests.AskOutcome(id), Outcome))
 
@@ -133,9 +120,13 @@ def receive_transaction(
 ) -> Plan[SenderTransaction]:  # fmt: skip
     """See ``Transaction.receive_transaction``."""
     if incomplete not in POLICIES:
-        raise InvalidParameter(f"incomplete is one of {', '.join(POLICIES)}, not {incomplete!r}")
+        raise errors.InvalidParameter(
+            f"incomplete is one of {', '.join(POLICIES)}, not {incomplete!r}"
+        )
     if incomplete != "wait" and deadline is None:
-        raise InvalidParameter(f"{incomplete!r} needs a deadline: seconds after its first message")
+        raise errors.InvalidParameter(
+            f"{incomplete!r} needs a deadline: seconds after its first message"
+        )
     wait_ms(timeout)  # raises InvalidParameter
     until = None if timeout is None else session.clock() + timeout
     look = _Look(queue, transaction, Survey(), session.clock() + LOOK_AGAIN_S)
@@ -169,7 +160,7 @@ class _Look(MutableRecord):
     transaction: int
     survey: Survey
     again_at: float
-    paused: ReceiveTimeout | None = None
+    paused: errors.ReceiveTimeout | None = None
 
 
 def _whole(look: _Look) -> Plan[SenderTransaction | None]:
@@ -181,7 +172,7 @@ def _whole(look: _Look) -> Plan[SenderTransaction | None]:
         )  # fmt: skip
         try:
             batch = yield from ask(request, Batch)
-        except ReceiveTimeout:
+        except errors.ReceiveTimeout:
             return None
         for members in look.survey.add(batch):
             given = yield from _take(look, members, complete=True)
@@ -199,7 +190,7 @@ def _wait(session: Session, look: _Look, until: float | None, deadline: float | 
     if until is not None:
         left = min(left, until - session.clock())
         if left <= 0:
-            raise look.paused or ReceiveTimeout(
+            raise look.paused or errors.ReceiveTimeout(
                 f"no transaction came to {look.queue} entirely in time"
             )
     if deadline is not None:
@@ -211,7 +202,7 @@ def _wait(session: Session, look: _Look, until: float | None, deadline: float | 
     )  # fmt: skip
     try:
         yield from do(request)
-    except ReceiveTimeout:
+    except errors.ReceiveTimeout:
         return False
     return True
 
@@ -222,9 +213,9 @@ def _take(look: _Look, members: Members, *, complete: bool) -> Plan[SenderTransa
     queue, transaction, ranges = look.queue, look.transaction, members.ranges()
     try:
         yield from do(requests.Claim(queue, transaction, ranges))
-    except MessageNotFound:
+    except errors.MessageNotFound:
         return None
-    except ReceiveTimeout as error:
+    except errors.ReceiveTimeout as error:
         look.paused = error
         return None
     at, last = ranges[0][0], ranges[-1][1]
@@ -327,7 +318,7 @@ class Unit(SendingUnit):
             batch = yield from self.guard(asked)
             self._from.setdefault(queue, []).append(batch.lookup_ids)
             return batch
-        except (OnceqError, GeneratorExit):
+        except (errors.OnceqError, GeneratorExit):
             raise
         except BaseException:
             self.over = INTERRUPTED
@@ -377,7 +368,7 @@ class Unit(SendingUnit):
         if self.owed:
             self.check_awaited()
         if retaining:
-            raise NotSupported("an internal transaction cannot be retained")
+            raise errors.NotSupported("an internal transaction cannot be retained")
         if self.doomed is not None:
             yield from self._end_doomed()
         # Before it is asked: if the answer is lost, its outcome can be asked for.
@@ -387,18 +378,18 @@ class Unit(SendingUnit):
         try:
             commit = requests.Commit(self.number, items, self.id, ahead.number)
             sent: Sent = yield Request(commit, behind=ahead.request)
-        except OnceqError as error:
+        except errors.OnceqError as error:
             self.over = ""
             self.check_process()  # Else the answer is the parent's.
-            if isinstance(error, (InDoubt, *UNANSWERED)):
+            if isinstance(error, (errors.InDoubt, *UNANSWERED)):
                 self.over = "in doubt"
             not_committed(self.session, self.id, error)
-            if isinstance(error, ServiceNotAvailable):
+            if isinstance(error, errors.ServiceNotAvailable):
                 if self.begun:  # It was never asked, and what had been done before is undone.
                     raise self.lost() from error
-            elif isinstance(error, RolledBackByTime):
+            elif isinstance(error, errors.RolledBackByTime):
                 self.over = "aborted, because nothing had happened in it for too long"
-            elif not isinstance(error, (InDoubt, TransactionOver)):
+            elif not isinstance(error, (errors.InDoubt, errors.TransactionOver)):
                 yield from self._end_refused(items, error)
             raise
         except BaseException as error:
@@ -413,7 +404,7 @@ class Unit(SendingUnit):
         self.sent = MessageIds(self.session.source, sent.first_message, sent.messages)
         return self.sent
 
-    def _end_refused(self, items: Sequence[SendItem], error: OnceqError) -> Plan[None]:
+    def _end_refused(self, items: Sequence[SendItem], error: errors.OnceqError) -> Plan[None]:
         """The end was refused: if because of a send in it, abort it and say so.
 
         What came along were sends whose calls had succeeded, so that it does not matter what is
@@ -423,14 +414,14 @@ class Unit(SendingUnit):
         Raises:
             OnceqError: SendFailed, or the send's own mistake.
         """
-        if isinstance(error, SendFailed):
+        if isinstance(error, errors.SendFailed):
             self.doomed = error
         elif items and not (self.begun and dooms(error)):
             self._refused(named(items), error)
         if self.doomed is not None:
             yield from self._end_doomed(error)
 
-    def _end_doomed(self, error: OnceqError | None = None) -> Plan[None]:
+    def _end_doomed(self, error: errors.OnceqError | None = None) -> Plan[None]:
         """Abort it, and raise why."""
         assert self.doomed is not None
         self.over = "aborted, because a send in it was refused"
@@ -450,5 +441,5 @@ class Unit(SendingUnit):
         """Undo all of it; see ``transaction.abort``."""
         self.drop()
         if self.begun:
-            with contextlib.suppress(OnceqError):  # Then it is gone already.
+            with contextlib.suppress(errors.OnceqError):  # Then it is gone already.
                 yield from do(self._abort(why))

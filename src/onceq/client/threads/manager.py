@@ -33,13 +33,7 @@ from onceq.client.stopping import pause
 from onceq.client.threads.consuming import Consuming
 from onceq.client.threads.looking import Looking
 from onceq.client.threads.running import Pinned, Runner, opening
-from onceq.client.threads.transaction import (
-    Groups,
-    Tracked,
-    Transaction,
-    Xa,
-    following,
-)
+from onceq.client.threads.transaction import Groups, Tracked, Transaction, Xa, following
 from onceq.client.threads.transaction import branch as work_in
 from onceq.errors import HandleLost, InvalidHandle, OnceqError, WrongProcess
 from onceq.model.identity import MessageId

@@ -43,11 +43,7 @@ from onceq.errors import (
 from onceq.model.addresses import HERE
 from onceq.model.directory import Computer, DistributionList, PublicQueue, Snapshot, member_of
 from onceq.model.identity import guid_text
-from onceq.model.limits import (
-    DIRECTORY_LISTS_MAX,
-    DIRECTORY_MEMBERS_MAX,
-    LIST_NAME_CHARS_MAX,
-)
+from onceq.model.limits import DIRECTORY_LISTS_MAX, DIRECTORY_MEMBERS_MAX, LIST_NAME_CHARS_MAX
 from onceq.model.names import FormatName, Kind, parse_any
 from onceq.model.requests import EditDirectory, Look
 from onceq.model.resultcodes import MessageClass

@@ -18,12 +18,7 @@ from typing import Final
 from onceq.core.decision import Measured
 from onceq.core.management import damage
 from onceq.core.management.paging import LATER
-from onceq.core.management.queue_views import (
-    oldest_s,
-    oldest_waiting_s,
-    quota_used,
-    ratio_of,
-)
+from onceq.core.management.queue_views import oldest_s, oldest_waiting_s, quota_used, ratio_of
 from onceq.core.management.work_views import failing
 from onceq.core.names import computer_of
 from onceq.core.receive.poison import holds_poison

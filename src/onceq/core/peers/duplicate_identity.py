@@ -32,12 +32,7 @@ from onceq.core.state.setups import MayHaveLeftElsewhere
 from onceq.core.step.connections import Clash, Met
 from onceq.core.step.step import Step
 from onceq.model.identity import guid_text
-from onceq.model.limits import (
-    CLASHES_MAX,
-    LIVES_MET_MAX,
-    LIVES_OF_ONE_MET_MAX,
-    STREAM_AHEAD_S_MAX,
-)
+from onceq.model.limits import CLASHES_MAX, LIVES_MET_MAX, LIVES_OF_ONE_MET_MAX, STREAM_AHEAD_S_MAX
 from onceq.model.views.managers import ClashView
 from onceq.packet.acks import FinalAck, OrderAck, TwoLives, two_lives
 from onceq.packet.arrived import ArrivedRun

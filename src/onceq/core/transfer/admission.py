@@ -20,13 +20,7 @@ from onceq.core.names import arrival_name, is_local
 from onceq.core.peers.answer_addresses import expect_answer, goes_home
 from onceq.core.peers.strangers import answer_room, known, quota_for, unasked_room
 from onceq.core.peers.trust import disbelieve, refused_as_future
-from onceq.core.rights import (
-    PlaceKind,
-    may_deliver,
-    may_deliver_somewhere,
-    place_of,
-    places,
-)
+from onceq.core.rights import PlaceKind, may_deliver, may_deliver_somewhere, place_of, places
 from onceq.core.send import computer_full, over_quota, queue_full
 from onceq.core.state.peer_table import Peer, Progress
 from onceq.core.state.queue_tables import DEAD_XACT

@@ -24,15 +24,8 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
+from onceq import errors
 from onceq.client.threads.manager import QueueManager
-from onceq.errors import (
-    BranchState,
-    ManagerAway,
-    OnceqError,
-    ServiceNotAvailable,
-    UnknownBranch,
-    WrongAddress,
-)
 from onceq.model.branches import Vote, Xid
 from onceq.model.run import Run
 from onceq.spark.argument_checks import coded
@@ -67,9 +60,9 @@ def asked_again(
     while True:
         try:
             result = work()
-        except ServiceNotAvailable as error:
+        except errors.ServiceNotAvailable as error:
             if spell is None:
-                wrong = isinstance(error, WrongAddress) and not met()
+                wrong = isinstance(error, errors.WrongAddress) and not met()
                 most = min(patience.retry_s, WRONG_S_MAX) if wrong else patience.retry_s
                 spell = Spell(replace(patience, retry_s=most), place)
             if not spell.again(error):
@@ -223,7 +216,7 @@ class Filling:
 
     def undo(self, manager: QueueManager) -> None:
         """Roll back what was promised."""
-        with contextlib.suppress(OnceqError):
+        with contextlib.suppress(errors.OnceqError):
             for xid in self.prepared:
                 manager.xa.rollback(xid)
 
@@ -243,10 +236,10 @@ class Filling:
             given = Run(rows.bodies.data, rows.bodies.lengths[:])
             try:
                 self._branch.send_many(rows.destination, given, **rows.values)
-            except ServiceNotAvailable:
+            except errors.ServiceNotAvailable:
                 self._lost()
                 raise
-            except OnceqError as error:
+            except errors.OnceqError as error:
                 raise NotTaken(rows) from error
             self._given += 1
 
@@ -255,10 +248,10 @@ class Filling:
         assert self._branch is not None
         try:
             return self._branch.prepare()
-        except ServiceNotAvailable:
+        except errors.ServiceNotAvailable:
             self._lost()
             raise
-        except OnceqError as error:
+        except errors.OnceqError as error:
             raise NotTaken(self._kept[-1]) from error
 
     def _lost(self) -> None:
@@ -274,15 +267,15 @@ def fence(manager: QueueManager, xid: Xid) -> None:
     """
     try:
         manager.xa.rollback(xid)
-    except UnknownBranch:
+    except errors.UnknownBranch:
         pass
-    except BranchState as error:
+    except errors.BranchState as error:
         raise unnoticed(manager, error) from error
 
 
-def unnoticed(manager: QueueManager, error: OnceqError) -> ManagerAway:
+def unnoticed(manager: QueueManager, error: errors.OnceqError) -> errors.ManagerAway:
     """What to raise, and so to ask again, as long as the old connection is at work in a branch."""
-    return ManagerAway(
+    return errors.ManagerAway(
         f"{manager.name} has not noticed yet that a connection of this task has ended "
         f"({error.text})"
     )

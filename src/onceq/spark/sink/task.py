@@ -30,27 +30,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from onceq import errors
 from onceq.client.properties import checked
 from onceq.client.threads.manager import OpenQueue, QueueManager
-from onceq.errors import (
-    BranchState,
-    ConfigurationError,
-    DirectoryError,
-    DuplicateBranch,
-    IllegalFormatName,
-    InsufficientResources,
-    NoCoordinator,
-    NoDirectory,
-    OnceqError,
-    Refused,
-    RolledBack,
-    SendFailed,
-    ServiceNotAvailable,
-    StorageReserve,
-    TransactionOver,
-    TransactionUsage,
-    UsageError,
-)
 from onceq.model.branches import Xid
 from onceq.model.identity import guid_bytes
 from onceq.model.limits import LABEL_CHARS_MAX
@@ -70,10 +52,16 @@ if TYPE_CHECKING:
 
 LABEL_SHOWN: Final = 40
 DESTINATION_SHOWN: Final = 200
-_FULL: Final = (InsufficientResources, StorageReserve)
-_PASSING: Final = (*_FULL, ServiceNotAvailable, NoDirectory, DirectoryError, NoCoordinator)
+_FULL: Final = (errors.InsufficientResources, errors.StorageReserve)
+_PASSING: Final = (
+    *_FULL,
+    errors.ServiceNotAvailable,
+    errors.NoDirectory,
+    errors.DirectoryError,
+    errors.NoCoordinator,
+)
 """Refusals that are the state of things, and no row's fault."""
-_LOST: Final = (TransactionOver, RolledBack, BranchState)
+_LOST: Final = (errors.TransactionOver, errors.RolledBack, errors.BranchState)
 """And those that say what became of a branch."""
 _ANSWERS: Final = frozenset(("response_queue", "admin_queue"))
 _SHIFTING: Final = re.compile(r"\b(DL|PUBLIC)\s*=", re.IGNORECASE)
@@ -136,7 +124,7 @@ class Task:
         self._pieces = Pieces(names, dict(options.values), apart)
         names_left = (attempt.branch(f"{job.partition}.{number}") for number in count())
         self._filling = Filling(line, names_left.__next__, anchor)
-        self._known: dict[str, OnceqError | tuple[int, ...]] = {}
+        self._known: dict[str, errors.OnceqError | tuple[int, ...]] = {}
         """Of destinations why nothing can be sent there, or which queues they lead to."""
         self._first = 0
         self._at: Sequence[int] | None = None
@@ -145,7 +133,7 @@ class Task:
             queue = options.errors
             opened = line.do(lambda manager: _opened(manager, queue))
             if not (opened.local and opened.transactional):
-                raise ConfigurationError(
+                raise errors.ConfigurationError(
                     f"errorQueue {queue} is not a transactional queue on {line.name}"
                 )
 
@@ -168,7 +156,7 @@ class Task:
 
     def undo(self) -> None:
         """Undo it, so that nobody has to clear it up; if the queue manager is away, time does."""
-        with contextlib.suppress(OnceqError):
+        with contextlib.suppress(errors.OnceqError):
             self._filling.undo(self._line.manager)
 
     def _number(self, index: int) -> int:
@@ -206,27 +194,31 @@ class Task:
     def _not_taken(self, refused: NotTaken) -> BaseException:
         """Whose fault it is that the queue manager refuses rows, as an error that says so."""
         error, kept = refused.__cause__, refused.kept
-        assert isinstance(error, OnceqError)
+        assert isinstance(error, errors.OnceqError)
         # The client library ships several pieces at once, and says so.
-        why = error.__cause__ if isinstance(error, SendFailed) else error
+        why = error.__cause__ if isinstance(error, errors.SendFailed) else error
         # Of an error that came with the prepare, the cause stands only in its text.
-        full = isinstance(error, SendFailed) and any(f"({e.code})" in error.text for e in _FULL)
+        full = isinstance(error, errors.SendFailed) and any(
+            f"({e.code})" in error.text for e in _FULL
+        )
         if isinstance(why, _FULL) or full:
             return _overfull(error)
-        if not isinstance(why, OnceqError) or isinstance(why, (*_PASSING, *_LOST)):
+        if not isinstance(why, errors.OnceqError) or isinstance(why, (*_PASSING, *_LOST)):
             return error
         return self._row_error(why, kept.piece, kept.destination, upto=True)
 
     # ---- refusals -------------------------------------------------------------------------
 
-    def _trouble(self, piece: Piece, destination: str) -> OnceqError | None:
+    def _trouble(self, piece: Piece, destination: str) -> errors.OnceqError | None:
         """Why the rows of a piece can never be sent; None: nothing is known against them."""
         if piece.trouble is not None:
             return piece.trouble
         if not destination:
-            return IllegalFormatName("there is no destination: column queue is null or empty")
+            return errors.IllegalFormatName(
+                "there is no destination: column queue is null or empty"
+            )
         known = self._look_up(destination)
-        if isinstance(known, OnceqError):
+        if isinstance(known, errors.OnceqError):
             return known
         shared = piece.shared
         if shared:
@@ -234,7 +226,7 @@ class Task:
                 checked(shared)
                 for name in _ANSWERS & shared.keys():
                     parse_any(shared[name])
-            except OnceqError as error:
+            except errors.OnceqError as error:
                 return error
         return None
 
@@ -244,7 +236,7 @@ class Task:
         found: list[int] = []
         for at, name in enumerate(destinations):
             known = self._look_up(name) if name else ()
-            places = _NOWHERE if isinstance(known, OnceqError) else known or _NOWHERE
+            places = _NOWHERE if isinstance(known, errors.OnceqError) else known or _NOWHERE
             if name and _SHIFTING.search(name):
                 # What a list or a public name leads to may change while we write.
                 return [0] * len(destinations)
@@ -258,13 +250,13 @@ class Task:
             found.append(group)
         return found
 
-    def _look_up(self, destination: str) -> OnceqError | tuple[int, ...]:
+    def _look_up(self, destination: str) -> errors.OnceqError | tuple[int, ...]:
         found = self._known.get(destination)
         if found is None:
             found = self._known[destination] = self._reached(destination)
         return found
 
-    def _reached(self, destination: str) -> OnceqError | tuple[int, ...]:
+    def _reached(self, destination: str) -> errors.OnceqError | tuple[int, ...]:
         """Which queues it leads to, or why nothing can be sent there: the name is none, or leads
         to no transactional queue."""
         places: tuple[int, ...] = ()
@@ -274,18 +266,18 @@ class Task:
             for name in [destination] if len(names) == 1 else [destination, *names]:
                 opened = self._line.do(partial(_opened, queue=name))
                 if opened.transactional is False:
-                    return TransactionUsage(
+                    return errors.TransactionUsage(
                         f"{name} is not transactional; what is written by Spark is sent in a "
                         "transaction"
                     )
                 places = places or opened.places
         except _PASSING:
             raise
-        except (UsageError, Refused) as error:
+        except (errors.UsageError, errors.Refused) as error:
             return error
         return places
 
-    def _refuse(self, piece: Piece, destination: str, why: OnceqError) -> None:
+    def _refuse(self, piece: Piece, destination: str, why: errors.OnceqError) -> None:
         if not self._options.errors:
             raise self._row_error(why, piece, destination)
         self.refused += len(piece.bodies)
@@ -300,7 +292,9 @@ class Task:
         })  # fmt: skip
         self._ship(self._options.errors, kept)
 
-    def _note(self, piece: Piece, destination: str, why: OnceqError, index: int | None) -> bytes:
+    def _note(
+        self, piece: Piece, destination: str, why: errors.OnceqError, index: int | None
+    ) -> bytes:
         """What the error queue tells of one row of a piece (None: of all of them)."""
         about = {
             "code": why.code, "text": why.text, "destination": destination,
@@ -312,8 +306,8 @@ class Task:
         return json.dumps(about, sort_keys=True).encode()
 
     def _row_error(
-        self, error: OnceqError, piece: Piece, destination: str, *, upto: bool = False
-    ) -> OnceqError:
+        self, error: errors.OnceqError, piece: Piece, destination: str, *, upto: bool = False
+    ) -> errors.OnceqError:
         """The error with the row that it is about; of the body nothing but its size.
 
         Args:
@@ -345,7 +339,7 @@ def _opened(manager: QueueManager, queue: str) -> OpenQueue:
     return opened
 
 
-def _overfull(error: OnceqError) -> OnceqError:
+def _overfull(error: errors.OnceqError) -> errors.OnceqError:
     return type(error)(
         f"[{error.code}] {error.text} (a whole batch of Spark stands prepared until its commit; "
         "make batches smaller, with maxMessagesPerTrigger or maxBytesPerTrigger of the source)"
@@ -436,7 +430,7 @@ class _Parts:
         """The task has failed, so the driver never hears of what it has prepared."""
         for task in self._tasks.values():
             task.undo()
-        with contextlib.suppress(OnceqError):
+        with contextlib.suppress(errors.OnceqError):
             for xid in self._anchors:
                 assert self._home is not None
                 self._home.manager.xa.rollback(xid)
@@ -447,7 +441,7 @@ class _Parts:
     def _telling(self, at: int) -> Iterator[None]:
         try:
             yield
-        except OnceqError as error:
+        except errors.OnceqError as error:
             raise coded(error, f"queue manager at {self._options.managers[at]}") from None
 
     def _task(self, at: int) -> Task:
@@ -481,7 +475,7 @@ class _Parts:
             tried = True
             try:
                 branch = home.branch(xid)
-            except DuplicateBranch as error:
+            except errors.DuplicateBranch as error:
                 # The beginning that was not answered came later than the fence.
                 raise unnoticed(home, error) from error
             branch.prepare()
@@ -520,7 +514,7 @@ class _Parts:
             assert name is not None
             try:
                 found = place_of(self._options.managers, name)
-            except OnceqError:
+            except errors.OnceqError:
                 found = -1  # It is refused like any other row, wherever that is.
             self._places[name] = found = self._usual if found < 0 else found
         return found

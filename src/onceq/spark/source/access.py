@@ -27,20 +27,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
+from onceq import errors
 from onceq.client.opening import connect_for_job
 from onceq.client.plans import receive
 from onceq.client.stopping import pause
 from onceq.client.threads.manager import OpenQueue, QueueManager
-from onceq.errors import (
-    HandleLost,
-    InDoubt,
-    InvalidHandle,
-    OnceqError,
-    ReceiveTimeout,
-    ServiceNotAvailable,
-    SharingViolation,
-    TransactionOver,
-)
 from onceq.model import requests
 from onceq.model.views.queues import QueueView, RangeView, ReaderView
 from onceq.spark import connections
@@ -132,7 +123,7 @@ class Access:
         self._held.clear()
         manager, self._manager = self._manager, None
         if manager is not None:
-            with contextlib.suppress(OnceqError):
+            with contextlib.suppress(errors.OnceqError):
                 manager.close()
 
     def _do(self, about: str, work: Callable[[QueueManager], T]) -> T:
@@ -146,7 +137,12 @@ class Access:
             old = self._manager is not None
             try:
                 done = work(self._connected())
-            except (ServiceNotAvailable, TransactionOver, InDoubt, InvalidHandle) as error:
+            except (
+                errors.ServiceNotAvailable,
+                errors.TransactionOver,
+                errors.InDoubt,
+                errors.InvalidHandle,
+            ) as error:
                 self.close()
                 if old:  # It may have broken long ago: only a new one says how things are.
                     continue
@@ -154,7 +150,7 @@ class Access:
                 if not spell.again(error):
                     # Without its cause: Spark would print each of them before our last line.
                     raise self._said(error, about, spell.said()) from None
-            except OnceqError as error:
+            except errors.OnceqError as error:
                 raise self._said(error, about) from None
             else:
                 if spell is not None:
@@ -169,7 +165,7 @@ class Access:
             )  # fmt: skip
         return self._manager
 
-    def _said(self, error: OnceqError, about: str, tried: str = "") -> OnceqError:
+    def _said(self, error: errors.OnceqError, about: str, tried: str = "") -> errors.OnceqError:
         return coded(error, f"queue {about}, queue manager at {self.where}{tried}")
 
     # ---- looking --------------------------------------------------------------------------
@@ -215,7 +211,7 @@ class Access:
     def wait(self, queue: str, after: int, seconds: float) -> None:
         """Until there is a message after a place, but not longer than that."""
         seconds = min(seconds, self.patience.timeout_s / 2)
-        with contextlib.suppress(ReceiveTimeout):
+        with contextlib.suppress(errors.ReceiveTimeout):
             self._do(
                 queue, lambda manager: manager.peek_many(queue, 1, after=after, timeout=seconds)
             )
@@ -243,7 +239,7 @@ class Access:
         # A queue manager that was started again counts from 1; then nobody was there since.
         if before is not None and opened.turn not in (before + 1, 1):
             opened.close()
-            raise SharingViolation(
+            raise errors.SharingViolation(
                 "another reader has held the queue after this one lost its connection, and goes "
                 "on in its place; this query ends, and what it has written last is removed by "
                 "the other one"
@@ -259,7 +255,7 @@ class Access:
         manager = self._manager
         for held in list(self._held.values()):
             if manager is not None:
-                with contextlib.suppress(OnceqError):
+                with contextlib.suppress(errors.OnceqError):
                     _renewed(manager, held)
 
     def _rest(self) -> None:
@@ -273,10 +269,10 @@ class Access:
         while True:
             try:
                 return manager.open_queue(queue, share="deny-receive", note=note)
-            except SharingViolation as error:
+            except errors.SharingViolation as error:
                 if time.monotonic() >= give_up:
                     ours = OURS if is_from_here(error.text) else ""
-                    raise SharingViolation(
+                    raise errors.SharingViolation(
                         f"{error.text}{ours}. readMode receive needs the queue for itself, because "
                         "it removes what was written; end the other reader, or leave messages "
                         "where they are (readMode peek, --keep of a command)"
@@ -295,7 +291,7 @@ class Access:
         self._rest()
         held, self._held = self._held, {}
         for opened in held.values():
-            with contextlib.suppress(OnceqError):
+            with contextlib.suppress(errors.OnceqError):
                 opened.close()
 
     # ---- reading --------------------------------------------------------------------------
@@ -316,7 +312,7 @@ class Access:
                 if top is None:
                     return manager.peek_many(queue, count, after=after, timeout=0.0)
                 return manager.peek_tops(queue, count, after=after, size=top)
-            except ReceiveTimeout:
+            except errors.ReceiveTimeout:
                 return None
 
         batch = self._do(queue, work)
@@ -406,7 +402,7 @@ def _renewed(manager: QueueManager, held: OpenQueue) -> bool:
     """Renew a hold; False: it is over. One without a lease ends with its connection alone."""
     try:
         held._run(receive.renew(held._state, LEASE_MS))
-    except (InvalidHandle, HandleLost):
+    except (errors.InvalidHandle, errors.HandleLost):
         return False
     return True
 

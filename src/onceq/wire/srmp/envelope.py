@@ -24,13 +24,8 @@ from typing import Final, NoReturn
 from xml.parsers import expat
 
 from onceq.errors import MalformedPacket
+from onceq.model import limits
 from onceq.model.identity import NO_GUID, guid_bytes, guid_text, read_number
-from onceq.model.limits import (
-    HTTP_URL_CHARS_MAX,
-    XML_DEPTH_MAX,
-    XML_ELEMENTS_MAX,
-    XML_TEXT_BYTES_MAX,
-)
 from onceq.model.message import CORRELATION_BYTES, NO_CORRELATION
 
 # ---- dates ---------------------------------------------------------------------------------------
@@ -129,9 +124,10 @@ class _Builder:
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         self._elements += 1
-        if self._elements > XML_ELEMENTS_MAX or len(self._open) >= XML_DEPTH_MAX:
+        if self._elements > limits.XML_ELEMENTS_MAX or len(self._open) >= limits.XML_DEPTH_MAX:
             raise MalformedPacket(
-                f"XML with more than {XML_ELEMENTS_MAX} elements, or deeper than {XML_DEPTH_MAX}"
+                f"XML with more than {limits.XML_ELEMENTS_MAX} elements, "
+                f"or deeper than {limits.XML_DEPTH_MAX}"
             )
         space, _, local = name.rpartition(" ")
         node = Node(local, space)
@@ -154,8 +150,10 @@ class _Builder:
 
     def _count(self, chars: int) -> None:
         self._chars += chars
-        if self._chars > XML_TEXT_BYTES_MAX:
-            raise MalformedPacket(f"XML with more than {XML_TEXT_BYTES_MAX} characters of text")
+        if self._chars > limits.XML_TEXT_BYTES_MAX:
+            raise MalformedPacket(
+                f"XML with more than {limits.XML_TEXT_BYTES_MAX} characters of text"
+            )
 
 
 def _refuse(*found: object) -> NoReturn:
@@ -455,7 +453,7 @@ def _asked(services: Node | None, what: str) -> Node | None:
 
 
 def _url(text: str) -> str:
-    if len(text) > HTTP_URL_CHARS_MAX or any(ord(c) < 33 for c in text):
+    if len(text) > limits.HTTP_URL_CHARS_MAX or any(ord(c) < 33 for c in text):
         raise MalformedPacket(f"not an address: {text[:60]!r}")
     return text
 

@@ -32,12 +32,7 @@ from onceq.errors import (
 from onceq.model import requests
 from onceq.model.directory import Computer, PublicQueue, Snapshot
 from onceq.model.identity import TransactionId, guid_text
-from onceq.model.limits import (
-    JOB_FAILURES_MAX,
-    JOB_QUEUES_MAX,
-    JOBS_KEPT_MAX,
-    JOBS_RUNNING_MAX,
-)
+from onceq.model.limits import JOB_FAILURES_MAX, JOB_QUEUES_MAX, JOBS_KEPT_MAX, JOBS_RUNNING_MAX
 from onceq.model.message import PLAIN
 from onceq.model.requests import SendItem
 from onceq.model.rights import Actor, ActorKind

@@ -10,12 +10,7 @@ import pytest
 from onceq.core.inputs import OwnerCame, OwnerGone
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
-from onceq.errors import (
-    AccessDenied,
-    InsufficientResources,
-    InvalidParameter,
-    OnceqError,
-)
+from onceq.errors import AccessDenied, InsufficientResources, InvalidParameter, OnceqError
 from onceq.model import limits, requests
 from onceq.model.message import PLAIN
 from onceq.model.rights import NOBODY, Actor, ActorKind, Right

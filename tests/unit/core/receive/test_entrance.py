@@ -18,12 +18,7 @@ import pytest
 import onceq.core
 from onceq.core.inputs import JobBatch, JobDeed, OwnerCame
 from onceq.core.receive.entrance import Why
-from onceq.errors import (
-    AccessDenied,
-    OnceqError,
-    ReceiveTimeout,
-    SharingViolation,
-)
+from onceq.errors import AccessDenied, OnceqError, ReceiveTimeout, SharingViolation
 from onceq.model import requests
 from onceq.model.message import Properties
 from onceq.model.requests import Access, PickBy, Seek, SendItem, Share

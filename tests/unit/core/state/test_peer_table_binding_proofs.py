@@ -13,15 +13,7 @@ from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.positions import Link
 from onceq.errors import InvalidParameter, QueueNotFound
 from onceq.model import requests
-from onceq.model.identification import (
-    Claims,
-    House,
-    Identification,
-    Over,
-    Shown,
-    certified,
-    peer,
-)
+from onceq.model.identification import Claims, House, Identification, Over, Shown, certified, peer
 from onceq.model.identity import guid_text
 from onceq.model.message import PLAIN
 from onceq.model.run import Run

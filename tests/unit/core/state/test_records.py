@@ -13,13 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onceq.core.state.branch_table import (
-    Branch,
-    Marks,
-    StoredPackets,
-    decode_branch,
-    decode_marks,
-)
+from onceq.core.state.branch_table import Branch, Marks, StoredPackets, decode_branch, decode_marks
 from onceq.core.state.client_memory import Read
 from onceq.core.state.job_table import Failed, JobMark
 from onceq.core.state.records import (

@@ -11,14 +11,7 @@ import pytest
 
 from onceq.errors import ConfigurationError
 from onceq.spark.land.memory import Memory, began
-from onceq.spark.land.plan import (
-    IDENTITY,
-    Field,
-    Plan,
-    check_change,
-    check_names,
-    fields_of,
-)
+from onceq.spark.land.plan import IDENTITY, Field, Plan, check_change, check_names, fields_of
 
 
 def field(name: str, kind: Any = "long", nullable: bool = True) -> Field:

@@ -8,14 +8,7 @@ import pytest
 
 from onceq.errors import IdentityClash, ProtocolState
 from onceq.model.identity import NO_GUID
-from onceq.wire.mqqb.internal import (
-    UNTOLD,
-    Establish,
-    Life,
-    Parameters,
-    SessionHeader,
-    parse,
-)
+from onceq.wire.mqqb.internal import UNTOLD, Establish, Life, Parameters, SessionHeader, parse
 from onceq.wire.mqqb.session import Acked, Closed, Opened, Session
 from tests.unit.wire.mqqb.pair import (
     ACK,
