@@ -62,9 +62,9 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
         DOOMED, "I28", "I3",
     ),
     "what is taken away comes back with a checkpoint": _named(
-        edited(snapshot, "(name, getattr(state, attribute).dump(), _as_dumped)",
+        edited(snapshot, "(name, getattr(state, attribute).dump(), lambda row: row)",
                '(name, [row for row in state.policy.dump() if not row[0].startswith("account")] '
-               'if name == "rights" else getattr(state, attribute).dump(), _as_dumped)'),
+               'if name == "rights" else getattr(state, attribute).dump(), lambda row: row)'),
         "I28", "I22",
     ),
     "rights that are taken stay": _named(

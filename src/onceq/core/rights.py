@@ -173,11 +173,11 @@ Demands = Iterable[Demand]
 def demands(step: Step, item: Request) -> Demands:
     """Return what a request needs; raises OnceqError for an invalid name."""
     found = TABLE.get(type(item))
-    return _as_said(step, item, item.needs) if found is None else found(step, item)
-
-
-def _as_said(step: Step, item: Any, needs: Right | Needs) -> Demands:
-    """Return what a class says of its request; without its rule only administrators may make it."""
+    if found is not None:
+        return found(step, item)
+    # What the class says of its request; without its rule only administrators may make it.
+    asked: Any = item
+    needs: Right | Needs = asked.needs
     if needs is Needs.NOTHING:
         return ()
     if needs is Needs.NAME:
@@ -187,8 +187,8 @@ def _as_said(step: Step, item: Any, needs: Right | Needs) -> Demands:
     if needs in WHOLE:
         return (Demand((needs,)),)
     if needs is Right.RECEIVE:
-        return _takes(step, item)
-    return [_at(place, needs) for place in places(step, item.name)]
+        return _takes(step, asked)
+    return [_at(place, needs) for place in places(step, asked.name)]
 
 
 # ---- queues ----------------------------------------------------------------------------------
@@ -633,21 +633,19 @@ def _require(step: Step, actor: Actor, demand: Demand) -> None:
         raise _nobody()
     if demand is NAMED or granted(step, actor, demand):
         return
+    # The place where the right is missing, as a command names it.
+    place = ""
+    if isinstance(demand.queue, QueuePattern):
+        place = f" {quote_word(str(demand.queue))}"
+    elif called := demand.said or demand.queue:
+        place = f" {quote_word(str(QueuePattern.exactly(called)))}"
     first, said = demand.rights[0], demand.said or str(demand.queue)
     judged = step.state.policy.judge(actor, first, demand.queue, said=said)
     raise AccessDenied(
         f"access denied: {judged.because}; an administrator can grant it: onceq grant "
         f"{quote_word(str(ActorPattern.exactly(str(actor))))} {first.value}"
-        f"{_describe_place(demand)}"
+        f"{place}"
     )
-
-
-def _describe_place(demand: Demand) -> str:
-    """Return the place where a right is missing, as a command names it."""
-    if isinstance(demand.queue, QueuePattern):
-        return f" {quote_word(str(demand.queue))}"
-    called = demand.said or demand.queue
-    return f" {quote_word(str(QueuePattern.exactly(called)))}" if called else ""
 
 
 def granted(step: Step, actor: Actor, demand: Demand) -> bool:

@@ -88,7 +88,7 @@ from onceq.model.resultcodes import MessageClass
 from onceq.model.results import dooms, send_failed
 from onceq.model.run import LENGTH_TYPE, Run, largest_of, total_of
 from onceq.model.settings import KEEP_ALWAYS, Settings
-from onceq.packet.address import PROPERTIES_HEADER, MultiNames
+from onceq.packet.address import PROPERTIES_HEADER
 from onceq.packet.encode import Template, encode_fronts, encode_run, one_rest, template
 from onceq.packet.own import check_own
 
@@ -353,31 +353,27 @@ def _route(step: Step, item: SendItem, sent_s: int, transactional: bool, by: str
         if isinstance(queue, Queue) and queue.properties.transactional != transactional:
             raise wrong_kind(targets, transactional=transactional)
     lists = lists_of(step, destination, properties, by)
-    made = tuple(
-        _template(step, target, properties, lists, sent_s, transactional=transactional)
-        for target in targets
-    )
-    return Route(targets, made, _deadlines(step.settings, properties, sent_s), one_rest(made))
-
-
-def _template(
-    step: Step, target: Target, properties: Properties, lists: MultiNames | None, sent_s: int, *,
-    transactional: bool,
-) -> Template:  # fmt: skip
-    destination, manager = address_of(step, target)
-    properties = without_quiet_queues(step, target, properties)
-    return template(
-        source=step.identity.guid,
-        destination=destination,
-        destination_manager=manager,
-        admin=answer_address(step, properties.admin_queue),
-        response=answer_address(step, properties.response_queue),
-        properties=properties,
-        sent_time=sent_s,
-        transactional=transactional,
-        multi=lists,
-        report_queue=trace_queue(step) if properties.trace else b"",
-    )
+    made: list[Template] = []
+    for target in targets:
+        address, manager = address_of(step, target)
+        wanted = without_quiet_queues(step, target, properties)
+        made.append(
+            template(
+                source=step.identity.guid,
+                destination=address,
+                destination_manager=manager,
+                admin=answer_address(step, wanted.admin_queue),
+                response=answer_address(step, wanted.response_queue),
+                properties=wanted,
+                sent_time=sent_s,
+                transactional=transactional,
+                multi=lists,
+                report_queue=trace_queue(step) if wanted.trace else b"",
+            )
+        )
+    templates = tuple(made)
+    deadlines = _deadlines(step.settings, properties, sent_s)
+    return Route(targets, templates, deadlines, one_rest(templates))
 
 
 # ---- taking effect -----------------------------------------------------------------------

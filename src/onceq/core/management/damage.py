@@ -353,7 +353,10 @@ def search(
         if first >= stop:
             continue
         looked += stop - first
-        picked = _picked(block, first, stop, base, end)
+        addresses, states = block.addresses, block.states
+        picked = [
+            i for i in range(first, stop) if base <= addresses[i] < end and states[i] != REMOVED
+        ]
         few = _fitting(block, picked, left)
         if few:
             lengths = array(LENGTH_TYPE, (block.lengths[i] for i in few))
@@ -388,11 +391,6 @@ def _span(block: PositionBlock, base: int, end: int) -> tuple[int, int]:
         return bisect_left(block.addresses, base), bisect_left(block.addresses, end)
     low, high = block.reach()
     return (0, len(block.addresses)) if low < end and high >= base else (0, 0)
-
-
-def _picked(block: PositionBlock, first: int, stop: int, base: int, end: int) -> list[int]:
-    addresses, states = block.addresses, block.states
-    return [i for i in range(first, stop) if base <= addresses[i] < end and states[i] != REMOVED]
 
 
 def _fitting(block: PositionBlock, picked: list[int], bytes_max: int) -> list[int]:

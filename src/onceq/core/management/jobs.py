@@ -95,7 +95,10 @@ def start(step: Step, item: StartJob) -> None:
         ends = [[index, lane.next] for index, lane in ordered(queue) if lane.available]
         sources.append([queue.number, name, ends])
         total += queue.available
-    into = _local_targets(step, order.to) if order.to else []
+    into: list[int] = []
+    if order.to:
+        names = (name for name in members(step, elements_of(order.to)) if is_local(step, name))
+        into = [local_queue(step, name).number for name in names]
     if any(number in into for number, _, _ in sources):
         raise InvalidParameter(f"{order.to} is where the messages stand: name another queue")
     item.number = jobs.next
@@ -109,12 +112,6 @@ def start(step: Step, item: StartJob) -> None:
     )  # fmt: skip
     step.act(RunJobs())
     step.answer(item.owner, item.request, _view(step, _found(step, item.number)))
-
-
-def _local_targets(step: Step, to: str) -> list[int]:
-    """Return the numbers of the queues here that a job sends to; raises QueueNotFound."""
-    names = (name for name in members(step, elements_of(to)) if is_local(step, name))
-    return [local_queue(step, name).number for name in names]
 
 
 def cancel(step: Step, item: CancelJob) -> None:
@@ -198,7 +195,9 @@ def batch(step: Step, item: JobBatch) -> None:
         step.answer(item.owner, item.request, job.work if job and job.running else None)
         return
     try:
-        _check_targets(step, job)
+        # Another queue of that name, perhaps of another owner, was never meant.
+        if any(number not in step.state.all_queues for number in job.into):
+            raise QueueDeleted(f"{job.order.to} was deleted since the job began")
         made = _carry_out(step, job, item)
     except (AccessDenied, QueueDeleted) as error:
         _end(step, job, JobState.FAILED, error.text)
@@ -252,9 +251,13 @@ def _carry_out(step: Step, job: Job, item: JobBatch) -> ChangeBuilder:
     build = ChangeBuilder(step)
     torn = _send(build, sent, Counter(deed.together for deed in item.deeds))
     if isinstance(queue, Queue) and job.order.action in _REMOVES:
-        _take_out(
-            build, queue, (deed for deed, _ in sent), purge=job.order.action is JobAction.PURGE
-        )
+        taken = _ranges(deed for deed, _ in sent)
+        if job.order.action is JobAction.PURGE:
+            for index, first, count in taken:
+                move = RangeChange(Op.END, queue.number, index, first, count)
+                end_range(build, move, Ending.NOT_RECEIVED, _PURGED)
+        else:
+            entrance.remove(build, queue, taken)
     build.change.marks = Marks(
         job=JobMark(
             job.number, item.to_at, item.after, item.looked, len(sent),
@@ -263,13 +266,6 @@ def _carry_out(step: Step, job: Job, item: JobBatch) -> ChangeBuilder:
         )
     )  # fmt: skip
     return build
-
-
-def _check_targets(step: Step, job: Job) -> None:
-    """Raise QueueDeleted if a queue here is gone that a job was to send to: another one of its
-    name, perhaps of another owner, was never meant."""
-    if any(number not in step.state.all_queues for number in job.into):
-        raise QueueDeleted(f"{job.order.to} was deleted since the job began")
 
 
 def _send(
@@ -365,15 +361,6 @@ def _prepared(
     finally:
         step.units.promise(promised, -1)
     return sent, failures
-
-
-def _take_out(build: ChangeBuilder, queue: Queue, deeds: Iterable[JobDeed], *, purge: bool) -> None:
-    if not purge:
-        entrance.remove(build, queue, _ranges(deeds))
-        return
-    for index, first, count in _ranges(deeds):
-        move = RangeChange(Op.END, queue.number, index, first, count)
-        end_range(build, move, Ending.NOT_RECEIVED, _PURGED)
 
 
 def _ranges(deeds: Iterable[JobDeed]) -> list[tuple[int, int, int]]:

@@ -149,9 +149,17 @@ def forget_peer(step: Step, item: ForgetPeer) -> None:
             "shows what there is"
         )
     if not item.dry_run:
-        _let(step, found[0].name, guid)
+        bound = found[0].name
+        if bound.startswith(PREFIX):
+            step.setup(AddressBound(address=bound.removeprefix(PREFIX), guid=guid))
+        elif guid == NO_GUID:
+            step.setup(NameUnbound(name=bound))
+        elif step.state.bindings.full and step.state.bindings.get(bound) is None:
+            raise InsufficientResources("too many names are remembered already: forget some")
+        else:
+            rebind(step, bound, guid, by_hand=True)
         step.act_notice("an operator lets another queue manager answer under a name",
-                        name=found[0].name, before=found[0].id, now=item.to)  # fmt: skip
+                        name=bound, before=found[0].id, now=item.to)  # fmt: skip
     step.answer(item.owner, item.request, found[0])
 
 
@@ -160,18 +168,6 @@ def _given(text: str) -> bytes:
         return guid_bytes(text) if text else NO_GUID
     except ValueError:
         raise InvalidParameter(f"{text!r} is not the GUID of a queue manager") from None
-
-
-def _let(step: Step, name: str, guid: bytes) -> None:
-    """Bind a name or an address to that manager; NO_GUID: to whichever answers next."""
-    if name.startswith(PREFIX):
-        step.setup(AddressBound(address=name.removeprefix(PREFIX), guid=guid))
-    elif guid == NO_GUID:
-        step.setup(NameUnbound(name=name))
-    elif step.state.bindings.full and step.state.bindings.get(name) is None:
-        raise InsufficientResources("too many names are remembered already: forget some")
-    else:
-        rebind(step, name, guid, by_hand=True)
 
 
 def _find(step: Step, queue: str, source: str) -> Progress:

@@ -34,23 +34,22 @@ def note(step: Step, item: Any, error: OnceqError | None) -> None:
     if item.owner not in step.actors or getattr(item, "dry_run", False):
         return
     deed = TABLE[type(item)](step, item)
-    if deed.what and (error is None or _worth(step, item, error)):
-        idle = error is None and not step.decision.records and _only_answers(step)
-        note_act(step, item.owner, deed, "" if error is None else error.code, idle=idle)
-
-
-def _only_answers(step: Step) -> bool:
-    """Return whether the step only answers the request, and does nothing else."""
+    if not deed.what:
+        return
+    if error is not None:
+        # A refusal is recorded for a missing right, of a named actor, once an hour.
+        actor = step.actors[item.owner]
+        if error.code != "access-denied" or actor.kind is ActorKind.NOBODY:
+            return
+        if not step.first_time("an act was refused", f"{actor} {type(item).__name__}"):
+            return
+    # Whether the step only answers the request, and does nothing else.
     actions = step.decision.actions
-    return bool(actions) and all(isinstance(action, Answer) for action in actions)
-
-
-def _worth(step: Step, item: Request, error: OnceqError) -> bool:
-    """Return whether to record a refusal: for a missing right, of a named actor, once an hour."""
-    actor = step.actors[item.owner]
-    if error.code != "access-denied" or actor.kind is ActorKind.NOBODY:
-        return False
-    return step.first_time("an act was refused", f"{actor} {type(item).__name__}")
+    idle = (
+        error is None and not step.decision.records
+        and bool(actions) and all(isinstance(action, Answer) for action in actions)
+    )  # fmt: skip
+    note_act(step, item.owner, deed, "" if error is None else error.code, idle=idle)
 
 
 def witnessed(step: Step, item: Witnessed) -> None:
@@ -100,11 +99,6 @@ def _rights(step: Step, item: requests.SetRights) -> AuditEntry:
     at = f" at {item.pattern}" if item.pattern else ""
     verb, where = "revoke" if item.take else "grant", " everywhere" if item.everywhere else ""
     return AuditEntry(f"{verb}{where}", f"{item.who} {','.join(words_of(item.grant.rights))}{at}")
-
-
-def _steered(step: Step, item: requests.SteerOutgoing) -> AuditEntry:
-    action = item.action if isinstance(item.action, str) else item.action.value
-    return AuditEntry(action.replace("-", " "), item.destination or WHOLE)
 
 
 def _decided(step: Step, item: requests.CommitBranch | requests.RollbackBranch) -> AuditEntry:
@@ -172,7 +166,10 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], AuditEntry]]] = {
     ),
     requests.SetRights: _rights,
     requests.StartJob: _job,
-    requests.SteerOutgoing: _steered,
+    requests.SteerOutgoing: lambda step, item: AuditEntry(
+        (item.action if isinstance(item.action, str) else item.action.value).replace("-", " "),
+        item.destination or WHOLE,
+    ),
 }
 """What is recorded of each request."""
 

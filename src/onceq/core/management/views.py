@@ -210,8 +210,13 @@ def _elsewhere(step: Step, owner: int, name: FormatName) -> dict[str, str]:
     elif guid == NO_GUID and whole:
         # The manager that has answered under the name until now.
         guid = step.state.bindings.guid_of(asked.bound_name) or NO_GUID
+    directory = step.names.directory
+    computer = directory.computer_of(guid) if directory is not None and guid != NO_GUID else None
+    manager = step.sessions.computer_names.get(guid, "") if whole else ""
+    if computer is not None:
+        manager = computer.name
     found: dict[str, str] = {
-        "leads_to": "elsewhere", "queue": path, "manager": _called(step, guid, whole=whole) or host,
+        "leads_to": "elsewhere", "queue": path, "manager": manager or host,
         "manager_id": guid_text(guid) if guid != NO_GUID else "",
         "rule": _why_elsewhere(step, name, outgoing),
     }  # fmt: skip
@@ -229,14 +234,6 @@ def _elsewhere(step: Step, owner: int, name: FormatName) -> dict[str, str]:
     if peer is not None:
         found |= {"session": peer.address, "manager_id": guid_text(peer.peer)}
     return found
-
-
-def _called(step: Step, guid: bytes, *, whole: bool) -> str:
-    directory = step.names.directory
-    known = directory.computer_of(guid) if directory is not None and guid != NO_GUID else None
-    if known is not None:
-        return known.name
-    return step.sessions.computer_names.get(guid, "") if whole else ""
 
 
 def _why_elsewhere(step: Step, name: FormatName, outgoing: OutgoingQueue | None) -> str:

@@ -55,7 +55,9 @@ def branches(step: Step, owner: int) -> list[BranchView]:
     whole = may(step, owner, (MONITOR,))
     found = [
         _view_branch(step, tx) if whole or may(step, owner, to_decide(step, owner, tx))
-        else _that_it_is_there(_view_branch(step, tx))
+        else replace(
+            _view_branch(step, tx), messages=0, bytes=0, received=0, queues=(), destinations=()
+        )
         for tx in step.units.branches.values()
     ]  # fmt: skip
     found += [
@@ -76,10 +78,6 @@ def branches(step: Step, owner: int) -> list[BranchView]:
         if b.by_hand is not None
     ]
     return found
-
-
-def _that_it_is_there(view: BranchView) -> BranchView:
-    return replace(view, messages=0, bytes=0, received=0, queues=(), destinations=())
 
 
 def _view_branch(step: Step, tx: Transaction) -> BranchView:
@@ -211,7 +209,10 @@ def _told_consumers(step: Step, item: Look, queue: Queue) -> Iterator[None]:
     found = [one for one in found if one.rests is None or _is_there(step, one.rests)]
     if not may(step, item.owner, (MONITOR,)):
         own = step.known_by(item.owner)
-        found = [one for one in found if _is_of(step, one) == own]
+        found = [
+            one for one in found
+            if own == (step.known_by(one.owner) if one.rests is None else whose(step, one.rests))
+        ]  # fmt: skip
     found = nsmallest(CONSUMERS_SHOWN_MAX, found, key=_rank)
     step.answer(item.owner, item.request, [_view_consumer(step, queue, one) for one in found])
 
@@ -265,11 +266,6 @@ def _holds(one: _Consumer, tx: Transaction, count: int, since_s: int) -> None:
     if not one.holds or since_s < one.since_s:
         one.since_s, one.branch = since_s, str(tx.xid) if tx.xid is not None else ""
     one.holds += count
-
-
-def _is_of(step: Step, one: _Consumer) -> str:
-    """Return whose it is, in the words of ``Step.known_by``."""
-    return step.known_by(one.owner) if one.rests is None else whose(step, one.rests)
 
 
 def _view_consumer(step: Step, queue: Queue, one: _Consumer) -> ConsumerView:

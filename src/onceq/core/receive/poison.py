@@ -184,19 +184,18 @@ def alone(queue: Queue, places: list[Place]) -> list[Place]:
     found: list[Place] = []
     for index, first, count in places:
         lane = queue.lanes[index]
-        for counter in _given_back_among(lane, first, count):
+        # Those that were given back before, in order. Either of the two may be far larger.
+        given_back: Iterable[int] = (
+            (at for at in range(first, first + count) if at in lane.aborts)
+            if count < len(lane.aborts)
+            else sorted(at for at in lane.aborts if first <= at < first + count)
+        )
+        for counter in given_back:
             if counter > first:
                 found.append((index, first, counter - first))
             return found or [(index, counter, 1)]
         found.append((index, first, count))
     return found
-
-
-def _given_back_among(lane: Positions, first: int, count: int) -> Iterable[int]:
-    """Yield those of a range that were given back before, in order. Either may be far larger."""
-    if count < len(lane.aborts):
-        return (at for at in range(first, first + count) if at in lane.aborts)
-    return sorted(at for at in lane.aborts if first <= at < first + count)
 
 
 def holds_poison(sub: Queue) -> bool:

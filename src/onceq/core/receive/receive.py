@@ -173,7 +173,7 @@ def receive(step: Step, item: Receive) -> None:
     _check_room(step, item.owner)
     assert isinstance(queue, Queue)
     if queue.number not in step.state.all_queues:
-        # A subqueue that ``_absent`` made up: now that a receive waits at it, it must exist.
+        # A subqueue that ``_checked`` made up: now that a receive waits at it, it must exist.
         made = lookup.ensure(step, item.queue, item.owner)
         assert made is not None, "only a subqueue can be missing"
         queue = made
@@ -200,8 +200,19 @@ def _checked(step: Step, item: Receive) -> AnyQueue:
         check_alive(step, item)
     try:
         queue: AnyQueue = find_source(step, item.queue)
-    except QueueNotFound as error:
-        queue = _absent(step, item, error)
+    except QueueNotFound:
+        (name,) = one_name(item.queue)
+        elsewhere = not is_local(step, name)
+        if elsewhere and item.transaction:
+            raise TransactionUsage(
+                f"{item.queue} is not a queue of {step.identity.name}: only a local queue can "
+                "be received from in a transaction"
+            ) from None
+        if elsewhere or not name.subqueue:
+            raise
+        # A subqueue that does not exist is empty (Q-30); it is made if a receive waits at it.
+        parent = lookup.parent_of(step, name)
+        queue = Queue(0, step.state.space, parent.properties, parent=parent, sub=name.subqueue)
     if isinstance(queue, OutgoingQueue) and not item.peek:
         raise UnsupportedFormatName(
             f"{item.queue} is an outgoing queue: it can only be peeked; 'outgoing remove' takes a "
@@ -216,24 +227,6 @@ def _checked(step: Step, item: Receive) -> AnyQueue:
     if item.allow_peek and (item.peek or not item.transaction):
         raise InvalidParameter("allow_peek is for a receive in a transaction (RCV-9)")
     return queue
-
-
-def _absent(step: Step, item: Receive, error: QueueNotFound) -> Queue:
-    """Return the substitute for a missing queue; raise ``error`` if there is none. In a transaction
-    it is never a queue of another computer (RCV-11)."""
-    (name,) = one_name(item.queue)
-    if not is_local(step, name):
-        if item.transaction:
-            raise TransactionUsage(
-                f"{item.queue} is not a queue of {step.identity.name}: only a local queue can "
-                "be received from in a transaction"
-            ) from None
-        raise error
-    if not name.subqueue:
-        raise error
-    # A subqueue that does not exist is empty (Q-30); it is made if a receive waits at it.
-    parent = lookup.parent_of(step, name)
-    return Queue(0, step.state.space, parent.properties, parent=parent, sub=name.subqueue)
 
 
 def foresee(step: Step, item: Receive) -> tuple[Extent, ...]:

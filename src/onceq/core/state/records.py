@@ -528,14 +528,6 @@ def _take_packets(reader: Reader, change: Change) -> list[int]:
     return offsets
 
 
-def _decode_marked(payload: memoryview) -> tuple[Change, list[int]]:
-    reader = Reader(payload)
-    marks = decode_marks(bytes(reader.take(reader.unpack(_MARKED)[3])))
-    change, offsets = _decode_change(payload[reader.at :])
-    change.marks = marks
-    return change, [reader.at + offset for offset in offsets]
-
-
 def decode(payload: memoryview, address: int) -> tuple[Change, list[int]] | Setup | Branch:
     """Read a record back: a Change with the offsets of its packets, a Setup, or a Branch.
 
@@ -557,7 +549,11 @@ def decode(payload: memoryview, address: int) -> tuple[Change, list[int]] | Setu
     if payload[0] == KIND_SETUP:
         return decode_setup(bytes(payload[2:]))
     if payload[0] == KIND_MARKED:
-        return _decode_marked(payload)
+        reader = Reader(payload)
+        marks = decode_marks(bytes(reader.take(reader.unpack(_MARKED)[3])))
+        change, offsets = _decode_change(payload[reader.at :])
+        change.marks = marks
+        return change, [reader.at + offset for offset in offsets]
     if payload[0] == KIND_PREPARE:
         return decode_branch(payload, address)
     raise DamagedRecord(f"a record of unknown kind {payload[0]}")

@@ -208,7 +208,11 @@ class _Lane:
             yield from _rows("failures", self._failures.items(), lambda row: [row[0], *row[1]])
         if self._due:
             yield from _rows("due", self._due, list)
-        yield from _rows("chunks", self._blocks, _dump_block)
+        yield from _rows(
+            "chunks",
+            self._blocks,
+            lambda row: [*row[:2], sorted(row[2]), *(row[3:] if row[3] else ())],
+        )
         yield from _rows("wanting", self._wanting, _dump_wanting)
         yield "}"
 
@@ -220,11 +224,6 @@ def _rows(name: str, rows: Iterable[T], dump: Callable[[T], object]) -> Iterator
         yield between + encode_rows(some)[1:-1]
         between = ","
     yield "]" if between == "," else f"{between}]"
-
-
-def _dump_block(block: tuple[int, int, tuple[int, ...], int]) -> list[Any]:
-    base, count, express, in_two_parts = block
-    return [base, count, sorted(express), *([in_two_parts] if in_two_parts else ())]
 
 
 TABLES: Final = {
@@ -292,29 +291,20 @@ def _long(state: State) -> list[_Member]:
         ("heard", list(state.first_heard.items()), list),
         ("progress", list(map(_of_progress, state.progress.values())), list),
         ("left", left, list),
-        ("forgotten", list(memories.forgotten.items()), _dump_forgotten),
+        ("forgotten", list(memories.forgotten.items()), lambda row: [*row[0], row[1]]),
         ("seen", list(state.seen.items()), _dump_seen),
         ("refused", list(state.refused), list),
         ("makers", state.makers.dump(), list),
         ("rights_shared", dump_grants(state.policy.shared.grants), list),
     ]
     for name, attribute in TABLES.items():
-        members.append((name, getattr(state, attribute).dump(), _as_dumped))
+        members.append((name, getattr(state, attribute).dump(), lambda row: row))
     return members
-
-
-def _as_dumped(row: Any) -> Any:
-    return row
 
 
 def _dump_outgoing(row: tuple[tuple[Any, ...], list[tuple[int, int]]]) -> list[Any]:
     (number, name, stream, base, paused_s, fence, moved_to), old = row
     return [number, str(name), stream, base, old, paused_s, fence, moved_to]
-
-
-def _dump_forgotten(row: tuple[tuple[bytes, str], int]) -> list[Any]:
-    (source, key), stream = row
-    return [source, key, stream]
 
 
 def _dump_seen(row: tuple[tuple[bytes, str, int, int], int]) -> list[Any]:

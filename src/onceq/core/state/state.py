@@ -60,7 +60,6 @@ from onceq.core.state.records import (
     Put,
     RangeChange,
     Relocated,
-    RestOf,
     Seen,
 )
 from onceq.core.state.setups import Setup, row_of
@@ -88,13 +87,6 @@ NEGATIVE = 0x8000
 """Bit of the classes that say why a message was not received."""
 _NO_LETTERS: Final = frozenset((0, JOURNAL, DOUBTS_KEPT))
 """Where a message that has ended goes without being a dead letter."""
-
-
-def _in_two_parts(whole: Put, address: int, rest_of: RestOf) -> InTwoParts:
-    """Where the rests of packets lie, in the packets of a put that lie at ``address``."""
-    starts = array("Q", starts_of(whole.packets.lengths, address + rest_of.rest))
-    starts.pop()
-    return InTwoParts(rest_of.front, starts)
 
 
 class State(QueueTables):
@@ -157,7 +149,11 @@ class State(QueueTables):
             parts = None
             if put.rest_of is not None:
                 of = put.rest_of.put
-                parts = _in_two_parts(change.puts[of], payload + offsets[of], put.rest_of)
+                # Their rests lie in the packets of that put.
+                rests = payload + offsets[of] + put.rest_of.rest
+                starts = array("Q", starts_of(change.puts[of].packets.lengths, rests))
+                starts.pop()
+                parts = InTwoParts(put.rest_of.front, starts)
             self._put(put, put.address or payload + offset, change.wall_s, parts)
         for move in change.moves:
             if move.op == Op.SHIFT:

@@ -179,7 +179,11 @@ def heard(
         run = replace(run, acknowledge=0)
         if not again:
             disbelieve(step, peer, ASTRAY, queue=",".join(asked)[:TEXT_CHARS_MAX])
-    if run.receipts and not _receipts_home(step, peer, run):
+    # Where a stream's receipts went before they still go.
+    if (
+        run.receipts and step.state.receipts.of_source(run.source) != run.receipts
+        and not _all_home(step, peer, run, (f"DIRECT={run.receipts}",))
+    ):  # fmt: skip
         if not again:
             disbelieve(step, peer, ASTRAY, queue=run.receipts[:TEXT_CHARS_MAX])
         run = replace(run, receipts="", barred=True)
@@ -240,12 +244,6 @@ def _all_home(step: Step, peer: Peer, run: ArrivedRun, names: Iterable[str]) -> 
     if run.source == step.identity.guid:
         return not any(_elsewhere(step, names))
     return all(goes_home(step, peer, run.source, name) for name in _elsewhere(step, names))
-
-
-def _receipts_home(step: Step, peer: Peer, run: ArrivedRun) -> bool:
-    """Return whether a stream's receipts go home; where they went before they still do."""
-    before = step.state.receipts.of_source(run.source)
-    return before == run.receipts or _all_home(step, peer, run, (f"DIRECT={run.receipts}",))
 
 
 ASTRAY: Final = "answers are not sent: they were asked for at a place that is not their sender's"

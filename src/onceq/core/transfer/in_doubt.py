@@ -250,7 +250,12 @@ def _settle_one(
     copies = found_of(step, peer.peer) or _other_copy_has(queue, memory.stream, number)
     # A message that never came to this one may have come to the one that answered before.
     if not arrived and (copies or len(doubt.given) > 1):
-        _never_certain(build, doubt)
+        # Its receiver runs twice, or it was given to two managers: one may have accepted what the
+        # other has not. Or its sender runs twice, and the other copy may have sent it. Ask no more.
+        if doubt.queue == DOUBTS_KEPT:
+            _stays(build, doubt, doubt.lane, doubt.counter)
+        else:
+            build.move(_move(doubt, Op.SETTLE, IN_DOUBT))
     else:
         _certain(build, doubt, arrived=arrived)
 
@@ -311,16 +316,6 @@ def _certain(build: ChangeBuilder, doubt: Doubt, *, arrived: bool) -> None:
     elif kept == DOUBTS_KEPT and not doubt.flags & PUT_JOURNAL:
         # The receiver reports how it ends there, if the sender asked.
         build.move(_move(doubt, Op.END, 0))
-    else:
-        build.move(_move(doubt, Op.SETTLE, IN_DOUBT))
-
-
-def _never_certain(build: ChangeBuilder, doubt: Doubt) -> None:
-    """Leave a message in doubt, and ask no more. Its receiver runs twice, or it was given to two
-    managers: one may have accepted what the other has not. Or its sender runs twice, and the other
-    copy may have sent it."""
-    if doubt.queue == DOUBTS_KEPT:
-        _stays(build, doubt, doubt.lane, doubt.counter)
     else:
         build.move(_move(doubt, Op.SETTLE, IN_DOUBT))
 

@@ -79,7 +79,14 @@ def room(step: Step, item: Room) -> None:
         return
     load, more = _Load(item), False
     if peer.acks or peer.notes or peer.warning:
-        _load_notes(peer, load)
+        while (peer.notes or peer.warning) and not load.full:
+            if peer.warning:
+                packet, peer.warning = peer.warning, b""
+            else:
+                packet = peer.notes.popleft()
+            load.pieces.append(packet)
+            load.count += 1
+            load.size += len(packet)
         _load_acks(step, peer, load)
         more = bool(peer.acks or peer.notes or peer.warning)
     # Each queue once. A held queue comes back when it is released.
@@ -115,12 +122,13 @@ def _load_queue(step: Step, peer: Peer, outgoing: OutgoingQueue, load: _Load) ->
             continue
         if load.full:
             return True
-        if (
-            outgoing.lanes[lane].due
-            and not peer.delays
-            and not _without_delayed(step, outgoing, lane)
-        ):
-            return True
+        if outgoing.lanes[lane].due and not peer.delays:
+            # The receiver has no delays: delayed messages end.
+            ended = refuse_delayed(step, outgoing, lane)
+            if ended:
+                settled_down(step, outgoing)
+            if ended >= REFUSED_AT_ONCE:
+                return True
         if lane == TRANSACTIONAL_LANE:
             more |= _load_ordered(step, outgoing, load)
             if peer.http:
@@ -132,14 +140,6 @@ def _load_queue(step: Step, peer: Peer, outgoing: OutgoingQueue, load: _Load) ->
         else:
             more |= _load_plain(step, peer, outgoing, lane, load)
     return more
-
-
-def _without_delayed(step: Step, outgoing: OutgoingQueue, lane: int) -> bool:
-    """End delayed messages if the receiver has no delays; return whether all have ended."""
-    found = refuse_delayed(step, outgoing, lane)
-    if found:
-        settled_down(step, outgoing)
-    return found < REFUSED_AT_ONCE
 
 
 def _load_acks(step: Step, peer: Peer, load: _Load) -> None:
@@ -203,17 +203,6 @@ def _load_ends(step: Step, peer: Peer, outgoing: OutgoingQueue, load: _Load) -> 
     if ACK_LANE not in outgoing.lanes or outgoing.session != peer.session or held(step, outgoing):
         return True
     return not _load_plain(step, peer, outgoing, ACK_LANE, load)
-
-
-def _load_notes(peer: Peer, load: _Load) -> None:
-    while (peer.notes or peer.warning) and not load.full:
-        if peer.warning:
-            packet, peer.warning = peer.warning, b""
-        else:
-            packet = peer.notes.popleft()
-        load.pieces.append(packet)
-        load.count += 1
-        load.size += len(packet)
 
 
 def _load_ordered(step: Step, outgoing: OutgoingQueue, load: _Load) -> bool:
