@@ -72,13 +72,11 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
         "I28", "I22", first=50,
     ),
     "other managers need no right": _named(
-        edited(admission, "    if not peer.actor.free and _no_right(",
-               "    if False and _no_right("),
+        edited(admission, "    if not peer.actor.free:\n", "    if False:\n"),
         "I28", "I3", "I12", "I13",
     ),
     "other managers are always refused": _named(
-        edited(admission, "    if not peer.actor.free and _no_right(",
-               "    if not peer.actor.free or _no_right("),
+        edited(admission, "        if not may or run.barred:", "        if True:"),
         "I28", "I1", "I12", "I13", "I26",
     ),
     "holders of a token that is revoked stay": _named(

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from enum import Enum
+from itertools import chain
 from typing import Any, Final
 
 from onceq.core.names import is_local, local_queue, members
@@ -240,12 +241,6 @@ def _receives(step: Step, item: requests.Receive) -> Demands:
     return [_to_see(place, bodies=bodies) for place in places(step, item.queue)]
 
 
-def _opens(step: Step, item: requests.OpenQueue) -> Demands:
-    if item.access is Access.SEND:
-        return _to_send(step, item.name)
-    return [_open_at(place, item.access, item.share) for place in places(step, item.name)]
-
-
 def _open_at(place: Place, access: Access, share: Share) -> Demand:
     """Return the need for opening a queue; excluding receivers there needs the right to receive."""
     if access is Access.PEEK:
@@ -268,11 +263,6 @@ def _moves(step: Step, item: requests.MoveMessage) -> Demands:
     yield from map(_to_take, places(step, item.queue))
     if item.to:
         yield from map(_to_take, places(step, item.to))
-
-
-def _creates(step: Step, item: requests.CreateQueue) -> Demands:
-    assert item.properties is not None, "the request was checked"
-    return (Demand((Right.CREATE,), QueueName(queue_key_of(item.properties))),)
 
 
 def _at(place: Place, right: Right) -> Demand:
@@ -500,12 +490,6 @@ def _sets_rights(step: Step, item: requests.SetRights) -> Demands:
     return wanted
 
 
-def _explains(step: Step, item: requests.ExplainRight) -> Demands:
-    """Let every actor ask about itself, also by its name."""
-    own = not item.who or item.who == str(step.actors.get(item.owner, ""))
-    return (NAMED,) if own else (MONITOR,)
-
-
 def of_job(step: Step, order: Order, queues: Iterable[str]) -> Demands:
     """Yield what a job needs at its queues, and at the destination of all messages: what the actor
     that started it would need to do the same by hand. Where messages return, each send is
@@ -519,12 +503,6 @@ def of_job(step: Step, order: Order, queues: Iterable[str]) -> Demands:
             yield from map(_to_take, places(step, name))
     if order.to:
         yield from _to_send(step, order.to)
-
-
-def _starts_job(step: Step, item: requests.StartJob) -> Demands:
-    assert item.order is not None, "the request was checked"
-    yield NAMED
-    yield from of_job(step, item.order, item.queues)
 
 
 def _cancels_job(step: Step, item: requests.CancelJob) -> Demands:
@@ -542,15 +520,24 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
     requests.Commit: _commits,
     requests.CommitBranch: _decides,
     requests.CommitGroup: _decides_group,
-    requests.CreateQueue: _creates,
+    requests.CreateQueue: lambda step, item: (
+        Demand((Right.CREATE,), QueueName(queue_key_of(item.properties))),
+    ),
     requests.DecisionDone: _tells,
     requests.EndBranch: _ends_branch,
-    requests.ExplainRight: _explains,
+    # Every actor may ask about itself, also by its name.
+    requests.ExplainRight: lambda step, item: (
+        (NAMED,) if not item.who or item.who == str(step.actors.get(item.owner, "")) else (MONITOR,)
+    ),
     requests.ForgetGroup: _of_application,
     requests.LeaveDecision: _tells,
     requests.Look: _looks,
     requests.MoveMessage: _moves,
-    requests.OpenQueue: _opens,
+    requests.OpenQueue: lambda step, item: (
+        _to_send(step, item.name)
+        if item.access is Access.SEND
+        else [_open_at(place, item.access, item.share) for place in places(step, item.name)]
+    ),
     requests.PrepareBranch: _promises,
     requests.Promise: _promises,
     requests.PurgeQueue: _purges,
@@ -559,7 +546,7 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
     requests.Send: lambda step, item: sends(step, item.items),
     requests.SetRights: _sets_rights,
     requests.StartBranch: _starts,
-    requests.StartJob: _starts_job,
+    requests.StartJob: lambda step, item: chain((NAMED,), of_job(step, item.order, item.queues)),
 }
 """The rules for requests whose class says ``Needs.STATE``."""
 

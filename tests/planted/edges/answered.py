@@ -45,7 +45,7 @@ PLANTED = (
     ),
     Planted(
         "barred-messages-enter",
-        edited(admission, "if may and not run.barred:", "if may:"),
+        edited(admission, "if not may or run.barred:", "if not may:"),
         PEERS + "test_outside_transactions_acknowledgments_are_judged_too",
     ),
     Planted(

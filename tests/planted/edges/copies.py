@@ -18,7 +18,8 @@ PROMISES = "tests/unit/core/test_rights_promises.py::test_"
 PLANTED = (
     Planted(
         "a-copy-tells-how-messages-ended",
-        edited(state, "            self._forget_report_requests()\n", ""),
+        edited(state, "for index, wanted in list(queue.wanting.items()):",
+               "for index, wanted in ():"),
         f"{ALONE}by_itself_acknowledgments_copy",
     ),
     Planted(
@@ -28,7 +29,8 @@ PLANTED = (
     ),
     Planted(
         "a-copy-goes-on-with-jobs",
-        edited(copies, "for job in step.state.jobs.running()\n", "for job in []\n"),
+        edited(copies, "        step.setup(each)\n",
+               "        if not isinstance(each, JobEnded):\n            step.setup(each)\n"),
         f"{ALONE}by_itself_jobs_copy",
     ),
     Planted(
@@ -39,8 +41,8 @@ PLANTED = (
     ),
     Planted(
         "a-copy-knows-tokens",
-        edited(copies, "_record_all(\n            step, [TokenRevoked(",
-               "len(\n            [TokenRevoked("),
+        edited(copies, "        step.setup(each)\n",
+               "        if not isinstance(each, TokenRevoked):\n            step.setup(each)\n"),
         f"{ALONE}by_itself_tokens_copy",
     ),
     Planted(

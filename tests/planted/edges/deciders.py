@@ -126,8 +126,8 @@ PLANTED = (
     ),
     Planted(
         "versions-are-shown-to-everybody",
-        edited(work_views, "return lambda one: whole or one[1].by == own",
-               "return lambda one: True"),
+        edited(work_views, "return lambda one: whole or",
+               "return lambda one: isinstance(one, tuple) or whole or"),
         f"{OWNED}versions_are_shown_to_whose_application_it_is",
     ),
     Planted(

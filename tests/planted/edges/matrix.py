@@ -86,18 +86,18 @@ PLANTED = (
     ),
     Planted(
         "what-is-for-others-needs-no-right",
-        edited(arrival, 'if own and not elsewhere else', "if own else"),
+        edited(arrival, "if elsewhere or not own:", "if not own:"),
         PACKETS,
     ),
     Planted(
         "what-others-have-sent-needs-no-right",
-        edited(arrival, 'if own and not elsewhere else', "if not elsewhere else"),
+        edited(arrival, "if elsewhere or not own:", "if elsewhere:"),
         PACKETS,
     ),
     Planted(
         "who-has-no-right-hears-which-queues-there-are",
-        edited(admission, "    if not peer.actor.free and _no_right(",
-               "    if not peer.actor.free and queue is not None and _no_right("),
+        edited(admission, "    if not peer.actor.free:\n",
+               "    if not peer.actor.free and queue is not None:\n"),
         PACKETS,
     ),
     Planted(

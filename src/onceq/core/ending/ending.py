@@ -386,7 +386,18 @@ def end_at_hand(build: ChangeBuilder, what: AtHand, ending: Ending, reason: int 
             build.step.counts.note(REFUSED_HERE, reason, len(packets.lengths), what.queue)
     if fate.journal and what.asked & PUT_JOURNAL and journal_room(build, size):
         build.put_copy(JOURNAL, packets, message=what.message)  # Q-12
-    letters = _dead_letter_queues(build, fate, what, size, reason)
+    # If this computer is both ends of a message, its share as the target (S0) and the one as the
+    # source (X-1) are one dead letter if one queue has both.
+    letters: list[int] = []
+    asked = fate.dead_letter is not When.NEVER and what.asked & PUT_DEADLETTER
+    asked = asked or _keeps(build, fate, reason)
+    if len(what.packets) and (asked or fate.kept):
+        letters = [DEAD_LETTER]
+        if what.transactional:
+            found = {DEAD_XACT} if fate.kept else set()
+            if asked:
+                found.add(own_or_system(build, what.own, size))
+            letters = sorted(found)
     if letters:
         build.step.counts.note(LETTERS, reason, len(packets.lengths), what.queue)
     for number in letters:
@@ -406,24 +417,6 @@ def end_at_hand(build: ChangeBuilder, what: AtHand, ending: Ending, reason: int 
         what.later.append((packets, what.level, reason))
     else:
         on_arrival(build, packets, what.level, reason)
-
-
-def _dead_letter_queues(
-    build: ChangeBuilder, fate: Fate, what: AtHand, size: int, reason: int
-) -> list[int]:
-    """Return the dead-letter queues that take packets at hand. If this computer is both ends of a
-    message, its share as the target (S0) and the one as the source (X-1) are one dead letter if one
-    queue has both."""
-    asked = fate.dead_letter is not When.NEVER and what.asked & PUT_DEADLETTER
-    asked = asked or _keeps(build, fate, reason)
-    if not len(what.packets) or not (asked or fate.kept):
-        return []
-    if not what.transactional:
-        return [DEAD_LETTER]
-    found = {DEAD_XACT} if fate.kept else set()
-    if asked:
-        found.add(own_or_system(build, what.own, size))
-    return sorted(found)
 
 
 # ---- portions ------------------------------------------------------------------------------------

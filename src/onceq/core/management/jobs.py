@@ -40,7 +40,7 @@ from onceq.core.state.job_table import Failed, Job, JobMark, Source
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queue_tables import ACKS_OWED, DOUBTS_KEPT
-from onceq.core.state.queues import AnyQueue, Queue, place_of
+from onceq.core.state.queues import Queue, place_of
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import JobEnded, JobStarted
 from onceq.core.step.connections import CheckedBatch
@@ -238,7 +238,17 @@ def _tell_end(step: Step, job: Job) -> None:
 
 def _carry_out(step: Step, job: Job, item: JobBatch) -> ChangeBuilder:
     """Return the change that carries out a batch. Nothing is in effect yet."""
-    source, actor = job.sources[min(item.at, len(job.sources) - 1)], _actor_of(step, job)
+    source = job.sources[min(item.at, len(job.sources) - 1)]
+    actor: Actor | None = None
+    if not job.free:
+        kind, _, who = job.who.partition(":")
+        actor = Actor(ActorKind(kind), who)
+        token = step.state.tokens.get(who) if actor.kind is ActorKind.TOKEN else None
+        if actor.kind is ActorKind.TOKEN and (token is None or token.over(step.now.wall_s)):
+            raise AccessDenied(
+                f"access denied: the token {who!r}, by which this job was started, was revoked or "
+                "has expired"
+            )
     queue = step.state.all_queues.get(source.number)
     if actor is not None:
         check_all(step, actor, of_job(step, job.order, [source.name]))
@@ -293,26 +303,6 @@ def _send(
             )  # fmt: skip
             torn += apart
     return torn
-
-
-def _actor_of(step: Step, job: Job) -> Actor | None:
-    """Return the actor that has started a job, if it may not do everything.
-
-    Raises:
-        AccessDenied: Its token is no longer valid.
-    """
-    if job.free:
-        return None
-    kind, _, name = job.who.partition(":")
-    actor = Actor(ActorKind(kind), name)
-    if actor.kind is ActorKind.TOKEN:
-        token = step.state.tokens.get(name)
-        if token is None or token.over(step.now.wall_s):
-            raise AccessDenied(
-                f"access denied: the token {name!r}, by which this job was started, was revoked or "
-                "has expired"
-            )
-    return actor
 
 
 def _stands(step: Step, queue: Queue, source: Source, deed: JobDeed) -> bool:
@@ -394,25 +384,21 @@ def expire(step: Step) -> None:
         if lane.next_expiry <= now_s:
             # Where many reports of ends were requested, each costs as much as a sent message.
             most = left if index in queue.wanting else left * UNASKED_FOR_ONE
-            ended = _expire_lane(step, queue, index, max(most, 1))
+            most = max(most, 1)
+            if isinstance(queue, OutgoingQueue):
+                ended = outgoing_queue.expire(step, queue, index, most)
+                if queue.lanes[index].next_expiry > now_s:
+                    in_doubt.inquire(step, queue)
+            elif number == DOUBTS_KEPT:
+                ended = in_doubt.give_up(step, index, most)
+            elif number == ACKS_OWED:
+                ended = acknowledgments.give_up(step, most)
+            else:
+                assert isinstance(queue, Queue)
+                ended = expire_some(step, queue, index, most)
             left -= ended if index in queue.wanting else ended // UNASKED_FOR_ONE
         state.expires_by(number, index)
         if lane.next_expiry > now_s and isinstance(queue, Queue) and queue.waiting:
             # Receives that were put off until nothing expired is left here.
             step.touched[number] = None
     state.next_expiry = state.expiry.next
-
-
-def _expire_lane(step: Step, queue: AnyQueue, index: int, count_max: int) -> int:
-    """End what has expired in one lane; return how many messages have ended."""
-    if isinstance(queue, OutgoingQueue):
-        ended = outgoing_queue.expire(step, queue, index, count_max)
-        if queue.lanes[index].next_expiry > step.now.wall_s:
-            in_doubt.inquire(step, queue)
-        return ended
-    if queue.number == DOUBTS_KEPT:
-        return in_doubt.give_up(step, index, count_max)
-    if queue.number == ACKS_OWED:
-        return acknowledgments.give_up(step, count_max)
-    assert isinstance(queue, Queue)
-    return expire_some(step, queue, index, count_max)

@@ -89,12 +89,6 @@ def end(step: Step) -> TrailView:
 # ---- wording -----------------------------------------------------------------------------------
 
 
-def _created(step: Step, item: requests.CreateQueue) -> AuditEntry:
-    made = item.properties
-    assert made is not None, "the request was checked"
-    return AuditEntry("create queue", f"private$\\{made.name}" if made.private else made.name)
-
-
 def _rights(step: Step, item: requests.SetRights) -> AuditEntry:
     at = f" at {item.pattern}" if item.pattern else ""
     verb, where = "revoke" if item.take else "grant", " everywhere" if item.everywhere else ""
@@ -141,7 +135,9 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], AuditEntry]]] = {
     requests.AskRows: _accepted,
     requests.CancelJob: lambda step, item: AuditEntry("cancel job", str(item.number)),
     requests.CommitBranch: _decided,
-    requests.CreateQueue: _created,
+    requests.CreateQueue: lambda step, item: AuditEntry(
+        "create queue", ("private$\\" if item.properties.private else "") + item.properties.name
+    ),
     requests.CreateToken: _named("create token"),
     requests.DeleteQueue: _named("delete queue"),
     requests.EditDirectory: lambda step, item: AuditEntry(f"{item.what} list", item.name),

@@ -146,8 +146,21 @@ def _meaning(step: Step, owner: int, name: FormatName) -> dict[str, str]:
 
 
 def _here(step: Step, owner: int, name: FormatName) -> dict[str, str]:
+    # The rule by which it is one of this computer.
+    host, directory = name.host.casefold(), step.names.directory
+    rule = f"{name.host} is one of the addresses in onceq.toml"
+    if name.kind is Kind.PUBLIC and directory is not None and name.guid in directory.queues:
+        rule = "the directory says that it is here"
+    elif name.kind is Kind.PUBLIC:
+        rule = "a public queue of this manager"
+    elif name.kind is not Kind.DIRECT:
+        rule = "the GUID is that of this queue manager"
+    elif host in HERE:
+        rule = f"{name.host} is this computer, wherever it is used"
+    elif host == step.identity.name.casefold():
+        rule = f"{name.host} is the name of this queue manager"
     found: dict[str, str] = {
-        "leads_to": "here", "rule": _why_here(step, name), "manager": step.identity.name,
+        "leads_to": "here", "rule": rule, "manager": step.identity.name,
         "manager_id": guid_text(step.identity.guid),
     }  # fmt: skip
     outgoing = known_outgoing(step, name)
@@ -161,22 +174,6 @@ def _here(step: Step, owner: int, name: FormatName) -> dict[str, str]:
         return {**found, "queue": title_of(local_queue(step, name))}
     except OnceqError as error:
         return {**found, "leads_to": "nobody", "rule": f"{found['rule']}; {error.text}"}
-
-
-def _why_here(step: Step, name: FormatName) -> str:
-    """Return the rule by which a name is one of this computer."""
-    host = name.host.casefold()
-    if name.kind is Kind.PUBLIC:
-        directory = step.names.directory
-        known = directory is not None and name.guid in directory.queues
-        return "the directory says that it is here" if known else "a public queue of this manager"
-    if name.kind is not Kind.DIRECT:
-        return "the GUID is that of this queue manager"
-    if host in HERE:
-        return f"{name.host} is this computer, wherever it is used"
-    if host == step.identity.name.casefold():
-        return f"{name.host} is the name of this queue manager"
-    return f"{name.host} is one of the addresses in onceq.toml"
 
 
 def _list(step: Step, name: FormatName) -> dict[str, str]:

@@ -122,10 +122,8 @@ def homes_of(step: Step, peer: Peer, source: bytes, name: FormatName) -> Homes:
             # Answers wait for the directory, and go where an operator has written there.
             return ANYWHERE
         return ANYWHERE if computer is not None and computer.guid == source else NOWHERE
-    return _homes_of_host(step, peer, source, name) if name.kind is Kind.DIRECT else NOWHERE
-
-
-def _homes_of_host(step: Step, peer: Peer, source: bytes, name: FormatName) -> frozenset[str]:
+    if name.kind is not Kind.DIRECT:
+        return NOWHERE
     own = address_of(peer.address)
     # A client on loopback with a certificate may come from far, through a tunnel.
     known = not is_near(own) or peer.actor.kind is ActorKind.ADDRESS

@@ -108,8 +108,18 @@ def _sift(step: Step, queue: Queue, places: Sequence[Place]) -> None:
         if queue.lanes[index].aborts.get(counter, 0) >= attempts
         and queue.lanes[index].state(counter) == AVAILABLE
     ]
-    build = ChangeBuilder(step)
-    moved = sum(_divert(build, queue, index, counter) for index, counter in worn)
+    build, rule, moved = ChangeBuilder(step), queue.properties, 0
+    for index, counter in worn:
+        # Each round is two moves: there and back.
+        rounds = queue.lanes[index].moved.get(counter, (0, 0))[0] // 2
+        if rule.poison_retry_after and rounds < rule.poison_retries:
+            moved += _shift(build, queue, index, counter, RETRY, reason=0)
+        elif rule.poison_then.startswith(POISON_MOVE):
+            sub = rule.poison_then.removeprefix(POISON_MOVE)
+            moved += _shift(build, queue, index, counter, sub, reason=SET_ASIDE)
+        else:
+            _end(build, queue, index, counter, kept=rule.poison_then == POISON_DEAD_LETTER)
+            moved += 1
     if not moved:
         return
     step.record(build.change)
@@ -118,20 +128,6 @@ def _sift(step: Step, queue: Queue, places: Sequence[Place]) -> None:
         messages=moved,
     )  # fmt: skip
     _set_timer(step, queue)
-
-
-def _divert(build: ChangeBuilder, queue: Queue, index: int, counter: int) -> bool:
-    """Apply the policy of a queue to a message; return whether that was possible."""
-    rule = queue.properties
-    # Each round is two moves: there and back.
-    rounds = queue.lanes[index].moved.get(counter, (0, 0))[0] // 2
-    if rule.poison_retry_after and rounds < rule.poison_retries:
-        return _shift(build, queue, index, counter, RETRY, reason=0)
-    if rule.poison_then.startswith(POISON_MOVE):
-        sub = rule.poison_then.removeprefix(POISON_MOVE)
-        return _shift(build, queue, index, counter, sub, reason=SET_ASIDE)
-    _end(build, queue, index, counter, kept=rule.poison_then == POISON_DEAD_LETTER)
-    return True
 
 
 def _end(build: ChangeBuilder, queue: Queue, index: int, counter: int, *, kept: bool) -> None:

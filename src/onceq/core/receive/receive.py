@@ -496,7 +496,16 @@ def take_read(step: Step, item: TakeRead) -> None:
     queue = _source(step, item)
     places = range_places(queue, item.first, item.last)
     if item.keep:
-        _check_journal(step, item, queue, places)
+        journal = (queue.parent or queue).journal
+        if journal is None:
+            raise InvalidParameter(f"{item.queue} has no journal that could keep what was read")
+        quota_kb = journal.properties.quota_kb
+        size = sum(queue.lanes[index].size(first, count) for index, first, count in places)
+        if quota_kb < QUOTA_UNLIMITED_KB and step.holding(journal) + size > quota_kb << 10:
+            raise InsufficientResources(
+                f"the journal of {queue.properties.name} has no room for {size} bytes more, so "
+                f"nothing is removed: raise journal_quota_kb ({quota_kb}), or purge the journal"
+            )
     read = Read(queue.number, item.reader, item.query, item.last, item.who)
     if item.transaction:
         tx = step.units.find(item.owner, item.transaction, step.now)
@@ -525,20 +534,6 @@ def _source(step: Step, item: TakeRead) -> Queue:
             raise InvalidHandle(f"{item.queue} is not held so that others cannot receive")
     check_taking(step, queue, Why.NAMED, owner=item.owner, name=item.queue)
     return queue
-
-
-def _check_journal(step: Step, item: TakeRead, queue: Queue, places: list[ReadPlace]) -> None:
-    """Raise InvalidParameter if there is no journal, InsufficientResources if it is full."""
-    journal = (queue.parent or queue).journal
-    if journal is None:
-        raise InvalidParameter(f"{item.queue} has no journal that could keep what was read")
-    quota_kb = journal.properties.quota_kb
-    size = sum(queue.lanes[index].size(first, count) for index, first, count in places)
-    if quota_kb < QUOTA_UNLIMITED_KB and step.holding(journal) + size > quota_kb << 10:
-        raise InsufficientResources(
-            f"the journal of {queue.properties.name} has no room for {size} bytes more, so nothing "
-            f"is removed: raise journal_quota_kb ({quota_kb}), or purge the journal"
-        )
 
 
 def forget_reader(step: Step, item: ForgetReader) -> None:

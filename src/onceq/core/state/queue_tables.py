@@ -203,7 +203,16 @@ class QueueTables:
                 assert queue.journal is not None
                 queue.journal.properties = journal_of(properties)
             case setups.QueueDropped(key):
-                self._drop_queue(key)
+                queue = self.queues.pop(key)
+                self.queue_numbers.drop(queue.number)
+                self.policy.forget_queue(key, queue.number)
+                if not queue.properties.private:
+                    self.public.pop(queue.properties.instance, None)
+                for sub in list(queue.subs.values()):
+                    self.drop_subqueue(sub.number)
+                assert queue.journal is not None
+                self.drop(queue.journal)
+                self.drop(queue)
             case setups.SubqueueMade(number, parent, name):
                 self.make_subqueue(number, parent, name)
             case setups.SubqueueDropped(number):
@@ -257,18 +266,6 @@ class QueueTables:
                 outgoing.fence = stream
             case setups.StreamMoved(_, stream, first, last):
                 self.move_stream(outgoing, stream, first, last)
-
-    def _drop_queue(self, key: str) -> None:
-        queue = self.queues.pop(key)
-        self.queue_numbers.drop(queue.number)
-        self.policy.forget_queue(key, queue.number)
-        if not queue.properties.private:
-            self.public.pop(queue.properties.instance, None)
-        for sub in list(queue.subs.values()):
-            self.drop_subqueue(sub.number)
-        assert queue.journal is not None
-        self.drop(queue.journal)
-        self.drop(queue)
 
     # ---- queues of this manager ---------------------------------------------------------
 

@@ -471,7 +471,16 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
         elif flags & _PUT_FRONTS:
             flags ^= _PUT_FRONTS
             rest_of = RestOf(*reader.unpack(_REST_OF))
-            _check_rests(change.puts, rest_of, lengths)
+            whole = change.puts[rest_of.put] if rest_of.put < len(change.puts) else None
+            if (
+                whole is None or whole.address or whole.rest_of is not None
+                or len(whole.packets.lengths) != len(lengths)
+                or any(
+                    theirs - rest_of.rest != size - rest_of.front or theirs <= rest_of.rest
+                    for size, theirs in zip(lengths, whole.packets.lengths, strict=True)
+                )
+            ):  # fmt: skip
+                raise DamagedRecord("packets share what is not there")
         if flags & _PUT_DUE:
             flags ^= _PUT_DUE
             (due,) = reader.unpack(_DUE)
@@ -495,20 +504,6 @@ def _stream_of(key: str) -> int:
         return int(key.removeprefix(_REFUSED), 16)
     except ValueError:
         raise DamagedRecord(f"a refusal of {key!r} makes no sense") from None
-
-
-def _check_rests(puts: list[Put], rest_of: RestOf, lengths: array[int]) -> None:
-    """Raises DamagedRecord where rests cannot be those of that put."""
-    whole = puts[rest_of.put] if rest_of.put < len(puts) else None
-    if (
-        whole is None or whole.address or whole.rest_of is not None
-        or len(whole.packets.lengths) != len(lengths)
-        or any(
-            theirs - rest_of.rest != size - rest_of.front or theirs <= rest_of.rest
-            for size, theirs in zip(lengths, whole.packets.lengths, strict=True)
-        )
-    ):  # fmt: skip
-        raise DamagedRecord("packets share what is not there")
 
 
 def _take_packets(reader: Reader, change: Change) -> list[int]:

@@ -213,7 +213,10 @@ class _Lane:
             self._blocks,
             lambda row: [*row[:2], sorted(row[2]), *(row[3:] if row[3] else ())],
         )
-        yield from _rows("wanting", self._wanting, _dump_wanting)
+        yield from _rows("wanting", self._wanting, lambda w: [
+            w.first, w.count, w.source.hex(), w.stream, w.number, w.message, w.flags, w.confirm_by,
+            w.dead_letter_queue,
+        ])  # fmt: skip
         yield "}"
 
 
@@ -458,7 +461,10 @@ def _restore_lanes(state: State, lanes: list[dict[str, Any]], tables: memoryview
             lane.due = DueTimes()
             lane.due.load(map(tuple, values["due"]))
         if values["wanting"]:
-            queue.wanting[index] = ReportRequests(map(_load_wanting, values["wanting"]))
+            queue.wanting[index] = ReportRequests(
+                ReportRequest(first, count, bytes.fromhex(source), *rest)
+                for first, count, source, *rest in values["wanting"]
+            )
         for base, count, express, *more in values["chunks"]:
             block = PositionBlock(base)
             block.addresses = table("Q", count)
@@ -475,18 +481,6 @@ def _restore_lanes(state: State, lanes: list[dict[str, Any]], tables: memoryview
         lane.find_head()
         state.expires_by(queue.number, index)
         state.due_by(queue.number, index)
-
-
-def _dump_wanting(w: ReportRequest) -> list[Any]:
-    return [
-        w.first, w.count, w.source.hex(), w.stream, w.number, w.message, w.flags, w.confirm_by,
-        w.dead_letter_queue,
-    ]  # fmt: skip
-
-
-def _load_wanting(values: list[Any]) -> ReportRequest:
-    first, count, source, *rest = values
-    return ReportRequest(first, count, bytes.fromhex(source), *rest)
 
 
 def replay(

@@ -490,11 +490,20 @@ class State(QueueTables):
                 # The decision about branches elsewhere is in the record that decides those here.
                 self.branches.decide(prepared, setup.at, setup.by)
                 self.groups.committed(setup, prepared)
-            case (
-                setups.NumbersReserved() | setups.RestartedBeforeLives() | setups.LifeBegun()
-                | setups.StreamsGoOn() | setups.StorePutBack()
-            ):  # fmt: skip
-                self._apply_to_lives(setup)
+            case setups.NumbersReserved(ceiling):
+                self.number_ceiling = ceiling
+            case setups.RestartedBeforeLives(message):
+                self.next_message = max(self.next_message, message)
+            case setups.LifeBegun():
+                if self.lives.enter(setup, self.stamp, self.next_ordinal):
+                    self._doubt_marks()
+                self.stamp, self.next_ordinal = setup.stamp, setup.ordinal
+                self.next_message, self.number_ceiling = setup.message, 0
+            case setups.StreamsGoOn(stamp, ordinal, end):
+                self.lives.leave(self.stamp, end, ordinal)
+                self.stamp, self.next_ordinal = stamp, ordinal
+            case setups.StorePutBack():
+                self._put_back(setup)
             case (
                 setups.RightsGiven() | setups.RightsTaken() | setups.RightsShared()
                 | setups.TokenCreated() | setups.TokenRevoked()
@@ -522,23 +531,6 @@ class State(QueueTables):
             progress.since, progress.passed = found.since, found.passed
         progress.reset = was
 
-    def _apply_to_lives(self, setup: Setup) -> None:
-        match setup:
-            case setups.NumbersReserved(ceiling):
-                self.number_ceiling = ceiling
-            case setups.RestartedBeforeLives(message):
-                self.next_message = max(self.next_message, message)
-            case setups.LifeBegun():
-                if self.lives.enter(setup, self.stamp, self.next_ordinal):
-                    self._doubt_marks()
-                self.stamp, self.next_ordinal = setup.stamp, setup.ordinal
-                self.next_message, self.number_ceiling = setup.message, 0
-            case setups.StreamsGoOn(stamp, ordinal, end):
-                self.lives.leave(self.stamp, end, ordinal)
-                self.stamp, self.next_ordinal = stamp, ordinal
-            case setups.StorePutBack():
-                self._put_back(setup)
-
     def _put_back(self, setup: setups.StorePutBack) -> None:
         """The store was put back from a backup.
 
@@ -554,25 +546,22 @@ class State(QueueTables):
         self.lives.made_ns = 0
         if setup.previous:
             self.doubts = Doubts()
-            self._forget_report_requests()
+            # No sender wants to be told how its messages end, because another manager tells it.
+            # Dead letters and journal copies stay here.
+            for queue in self.all_queues.values():
+                for index, wanted in list(queue.wanting.items()):
+                    left = ReportRequests(
+                        replace(one, flags=one.flags & ~(PUT_FINAL | PUT_ACKS))
+                        for one in wanted
+                        if one.flags & (PUT_DEADLETTER | PUT_JOURNAL)
+                    )
+                    if left:
+                        queue.wanting[index] = left
+                    else:
+                        del queue.wanting[index]
         for progress in self.progress.values():
             progress.vague = True
         self._doubt_marks()
-
-    def _forget_report_requests(self) -> None:
-        """No sender wants to be told how its messages end, because another manager tells it. Dead
-        letters and journal copies stay here."""
-        for queue in self.all_queues.values():
-            for index, wanted in list(queue.wanting.items()):
-                left = ReportRequests(
-                    replace(one, flags=one.flags & ~(PUT_FINAL | PUT_ACKS))
-                    for one in wanted
-                    if one.flags & (PUT_DEADLETTER | PUT_JOURNAL)
-                )
-                if left:
-                    queue.wanting[index] = left
-                else:
-                    del queue.wanting[index]
 
     def _doubt_marks(self) -> None:
         """Another life may have transmitted more than the marks of this one say."""

@@ -343,7 +343,9 @@ def prepare(step: Step, item: PrepareBranch) -> None:
         undo(step, tx)
         raise RolledBack(f"branch {item.xid} had failed, and was rolled back")
     # XA_RDONLY: no second phase will come, so nothing of it may remain here.
-    if not (tx.sends or tx.receives or _is_anchor(step, item.xid)):
+    # An anchor represents branches elsewhere, for which this manager decides.
+    anchor = anchored(item.xid) and is_group_prefix(group_of(item.xid), step.identity.guid)
+    if not (tx.sends or tx.receives or anchor):
         release(step, tx)
         step.answer(item.owner, item.request, Vote.READ_ONLY)
         return
@@ -355,11 +357,6 @@ def prepare(step: Step, item: PrepareBranch) -> None:
         raise over
     put_on_record(step, tx, by)
     step.answer(item.owner, item.request, Vote.PREPARED)
-
-
-def _is_anchor(step: Step, xid: Xid) -> bool:
-    """Return whether it represents branches elsewhere, for which this manager decides."""
-    return bool(anchored(xid)) and is_group_prefix(group_of(xid), step.identity.guid)
 
 
 def put_on_record(step: Step, tx: Transaction, by: str) -> Branch:

@@ -177,6 +177,7 @@ def arrived(step: Step, item: Arrived) -> None:
     if len(step.state.answering) >= SWEPT_FROM:
         sweep(step)
     elsewhere = run.onward != "" or run.destination_manager not in (NO_GUID, step.identity.guid)
+    # Over HTTP the address that was posted to identifies what comes; it mixes with no session's.
     own = run.source == peer.peer or peer.http
     # An address may lead elsewhere by now: what arrived here gets answers for this name (HTTP-9).
     if run.onward and run.kind == USER and _known(step, run, _key_of(step, run)):
@@ -184,7 +185,9 @@ def arrived(step: Step, item: Arrived) -> None:
     elif run.foreign:
         step.act(Declined(item.session, 400, f"{run.onward} is not here"))
         return
-    reason = "" if own and not elsewhere else _unwelcome(step, peer, run, own=own)
+    reason = ""
+    if elsewhere or not own:
+        reason = ("" if own else speaks_for(step, peer, run)) or passes_on(step, peer)
     if reason and peer.http:
         step.act(Declined(item.session, 400, class_name(MessageClass.NACK_ACCESS_DENIED)))
         return
@@ -226,10 +229,9 @@ def arrived(step: Step, item: Arrived) -> None:
         if not ordered(step, peer, run):
             step.act(CloseSession(item.session, NO_PLACE))
             return
-    else:
-        if not plain(step, peer, run):
-            step.act(CloseSession(item.session, "no room for dead letters of others now"))
-            return
+    elif not plain(step, peer, run):
+        step.act(CloseSession(item.session, "no room for dead letters of others now"))
+        return
     # A run that was turned away does not get here: the sender forgets messages outside transactions
     # when they are counted here. It keeps transactional ones until the order acknowledgment
     # (EOD-49).
@@ -262,16 +264,6 @@ def _final_acked(step: Step, peer: Peer, run: ArrivedRun) -> None:
             refused_again(step, ack)
         elif not (taken_before(step, ack) or settled_by(step, ack) or final_acked(step, ack)):
             refused_late(step, peer, ack)
-
-
-def _unwelcome(step: Step, peer: Peer, run: ArrivedRun, *, own: bool) -> str:
-    """Return why a session may not bring messages of other senders or for others; "" if it may.
-
-    Args:
-        own: Whether the session speaks for itself. Every sender does over HTTP: the address that it
-            was posted to identifies what comes there, and it mixes with no stream of a session.
-    """
-    return ("" if own else speaks_for(step, peer, run)) or passes_on(step, peer)
 
 
 def meet_routers(step: Step) -> None:

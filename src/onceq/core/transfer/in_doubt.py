@@ -52,7 +52,7 @@ from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED
 from onceq.core.state.positions import Link
 from onceq.core.state.queue_tables import ACKS_OWED, DEAD_XACT, DOUBTS_KEPT, JOURNAL
-from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, lookup_id
+from onceq.core.state.queues import TRANSACTIONAL_LANE, lookup_id
 from onceq.core.state.records import PUT_JOURNAL, PUT_NACK_ARRIVAL, Op, RangeChange
 from onceq.core.state.state import IN_DOUBT
 from onceq.core.step.step import ChangeBuilder, Step, Timer
@@ -247,7 +247,14 @@ def _settle_one(
     arrived = memory.arrived(number)
     if arrived is None:
         return
-    copies = found_of(step, peer.peer) or _other_copy_has(queue, memory.stream, number)
+    copies = found_of(step, peer.peer) != ""
+    if not copies and isinstance(queue, OutgoingQueue):
+        # A copy of this manager may have sent the message in a stream of its own; then its absence
+        # from this stream proves nothing. A stream without waiting messages has no base: any of its
+        # messages may be shared.
+        base = queue.base_of(memory.stream)
+        shared = queue.elsewhere.get(TRANSACTIONAL_LANE, 0)
+        copies = shared > 0 if base is None else base + number <= shared
     # A message that never came to this one may have come to the one that answered before.
     if not arrived and (copies or len(doubt.given) > 1):
         # Its receiver runs twice, or it was given to two managers: one may have accepted what the
@@ -258,16 +265,6 @@ def _settle_one(
             build.move(_move(doubt, Op.SETTLE, IN_DOUBT))
     else:
         _certain(build, doubt, arrived=arrived)
-
-
-def _other_copy_has(queue: AnyQueue | None, stream: int, number: int) -> bool:
-    """Return whether a copy of this manager may have sent a message in a stream of its own; then
-    its absence from this stream proves nothing."""
-    if not isinstance(queue, OutgoingQueue):
-        return False
-    base, shared = queue.base_of(stream), queue.elsewhere.get(TRANSACTIONAL_LANE, 0)
-    # A stream without waiting messages has no base: any of its messages may be shared.
-    return shared > 0 if base is None else base + number <= shared
 
 
 def _fate(ending: Ending) -> Fate:

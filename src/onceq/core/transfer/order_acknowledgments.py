@@ -235,8 +235,18 @@ def hole_shown(step: Step, peer: Peer, ack: OrderAck) -> None:
         sent = min(outgoing.sent, head.end)
         if ack.number + 1 == ack.first_missing <= ack.last_missing <= sent - head.base:
             _repair(step, outgoing, ack, head.base + ack.last_missing, sent)
-    else:
-        _guess(step, outgoing, peer, ack)
+        return
+    # The second of two equal acknowledgments means a hole.
+    repair, said = outgoing.repair, (peer.session, ack.stream, ack.number)
+    if repair.heard != said:
+        repair.heard = said
+        return
+    first = outgoing.ordered_lane.first_available()
+    if repair.guessed == said or outgoing.sent <= first:
+        return
+    repair.guessed = said
+    repair.ranges.append((first, min(first + PROBE_MESSAGES - 1, outgoing.sent)))
+    start_if_possible(step, outgoing)
 
 
 def _answered(step: Step, outgoing: OutgoingQueue, ack: OrderAck) -> None:
@@ -300,18 +310,4 @@ def _repair(step: Step, outgoing: OutgoingQueue, ack: OrderAck, last: int, sent:
     repair.about, repair.end = about, last
     repair.until = min(last, first + repair.count - 1)
     repair.ranges.append((first, repair.until))
-    start_if_possible(step, outgoing)
-
-
-def _guess(step: Step, outgoing: OutgoingQueue, peer: Peer, ack: OrderAck) -> None:
-    """Treat the second of two equal acknowledgments as a hole."""
-    repair, said = outgoing.repair, (peer.session, ack.stream, ack.number)
-    if repair.heard != said:
-        repair.heard = said
-        return
-    first = outgoing.ordered_lane.first_available()
-    if repair.guessed == said or outgoing.sent <= first:
-        return
-    repair.guessed = said
-    repair.ranges.append((first, min(first + PROBE_MESSAGES - 1, outgoing.sent)))
     start_if_possible(step, outgoing)

@@ -151,7 +151,12 @@ def _load_acks(step: Step, peer: Peer, load: _Load) -> None:
         if untold is not None:
             if untold.session != peer.session and _leaves_elsewhere(step, peer, untold, key):
                 continue
-            if not _load_ends(step, peer, untold, load):
+            # Unless the final acknowledgments that wait for this session all have room.
+            if (
+                ACK_LANE in untold.lanes and untold.session == peer.session
+                and not held(step, untold)
+                and _load_plain(step, peer, untold, ACK_LANE, load)
+            ):  # fmt: skip
                 return
         del peer.acks[key]
         progress = step.state.progress.get(key)
@@ -198,20 +203,25 @@ def _leaves_elsewhere(
     return True
 
 
-def _load_ends(step: Step, peer: Peer, outgoing: OutgoingQueue, load: _Load) -> bool:
-    """Load the final acknowledgments that wait for this session; return whether all have room."""
-    if ACK_LANE not in outgoing.lanes or outgoing.session != peer.session or held(step, outgoing):
-        return True
-    return not _load_plain(step, peer, outgoing, ACK_LANE, load)
-
-
 def _load_ordered(step: Step, outgoing: OutgoingQueue, load: _Load) -> bool:
     """Load transactional messages from the present position; return whether more may follow."""
     lane = outgoing.lanes[TRANSACTIONAL_LANE]
     if not lane.available:
         return False
-    if outgoing.repair.ranges:
-        _fill_holes(step, outgoing, load)
+    ranges = outgoing.repair.ranges
+    if ranges:
+        # What the receiver lacks goes before anything else; the sent position does not move.
+        while ranges and not load.full:
+            begin, end = ranges.pop(0)
+            lacking = lane.take(
+                count_max=load.messages - load.count, bytes_max=max(load.bytes - load.size, 1),
+                start=begin, end=end + 1,
+            )  # fmt: skip
+            for first, count in lacking:
+                _load_range(step, outgoing, load, first, count)
+                begin = first + count
+            if lacking and begin <= end:
+                ranges.insert(0, (begin, end))
         if load.full:
             return True
     last, start = last_allowed(step, outgoing), outgoing.sent + 1
@@ -231,22 +241,6 @@ def _load_ordered(step: Step, outgoing: OutgoingQueue, load: _Load) -> bool:
     if lane.first(AVAILABLE, max(start, last + 1), lane.next) < lane.next:
         step.sessions.full_windows.add(outgoing.number)
     return lane.first(AVAILABLE, outgoing.sent + 1, last + 1) <= last
-
-
-def _fill_holes(step: Step, outgoing: OutgoingQueue, load: _Load) -> None:
-    """Load what the receiver lacks, before anything else; the sent position does not move."""
-    lane, ranges = outgoing.lanes[TRANSACTIONAL_LANE], outgoing.repair.ranges
-    while ranges and not load.full:
-        start, end = ranges.pop(0)
-        found = lane.take(
-            count_max=load.messages - load.count, bytes_max=max(load.bytes - load.size, 1),
-            start=start, end=end + 1,
-        )  # fmt: skip
-        for first, count in found:
-            _load_range(step, outgoing, load, first, count)
-            start = first + count
-        if found and start <= end:
-            ranges.insert(0, (start, end))
 
 
 def _load_range(
