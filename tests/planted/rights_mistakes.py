@@ -53,8 +53,8 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
         edited(required_rights,
                "    yield from sends(step, item.items)\n"
                "    yield from work_of(step, step.units.transactions.get((item.owner, "
-               "item.transaction)))\n\n\ndef _starts",
-               "    yield from sends(step, item.items)\n\n\ndef _starts"),
+               "item.transaction)))\n\n\ndef _takes_part",
+               "    yield from sends(step, item.items)\n\n\ndef _takes_part"),
         "I28", "I3", first=300,
     ),
     "a refused send does not doom": _named(
@@ -92,7 +92,7 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
                "        else:\n", "            pass\n        else:\n"),
     ),
     "what was granted to a token outlives it": _named(
-        edited(state, "policy.forget_actor(ActorPattern.exactly(revoked.actor))", "pass"),
+        edited(state, "self.policy.forget_actor(ActorPattern.exactly(revoked.actor))", "pass"),
         first=140,
     ),
     "a checkpoint forgets tokens": _named(

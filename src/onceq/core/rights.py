@@ -326,14 +326,9 @@ def _commits(step: Step, item: requests.Commit) -> Demands:
     yield from work_of(step, step.units.transactions.get((item.owner, item.transaction)))
 
 
-def _starts(step: Step, item: requests.StartBranch) -> Demands:
-    """Require the right to decide a branch from an actor that takes part in it: it can undo it."""
-    yield NAMED
-    yield from to_decide(step, item.owner, step.units.branches.get(item.xid))
-
-
-def _ends_branch(step: Step, item: requests.EndBranch) -> Demands:
-    """Yield the needs for ending a suspended branch, from any application and perhaps as failed."""
+def _takes_part(step: Step, item: requests.StartBranch | requests.EndBranch) -> Demands:
+    """Require the right to decide a branch from an actor that takes part in it, because it can undo
+    it, and from one that ends it: also a suspended one of any application, perhaps as failed."""
     yield NAMED
     yield from to_decide(step, item.owner, step.units.branches.get(item.xid))
 
@@ -419,12 +414,6 @@ def _tells(step: Step, item: requests.DecisionDone | requests.LeaveDecision) -> 
         yield _OPERATE
 
 
-def _decides_group(step: Step, item: requests.CommitGroup) -> Demands:
-    yield from _of_application(step, item)
-    for xid in item.xids:
-        yield from to_decide(step, item.owner, step.units.branches.get(xid))
-
-
 def _of_application(step: Step, item: requests.CommitGroup | requests.ForgetGroup) -> Demands:
     """Require the owner of an application's name: versions that another one commits under it would
     be taken for the owner's; and if the remembered ones were forgotten, the owner's last batch
@@ -436,6 +425,12 @@ def _of_application(step: Step, item: requests.CommitGroup | requests.ForgetGrou
 
 
 # ---- looks and operators -----------------------------------------------------------------------
+
+
+def _decides_group(step: Step, item: requests.CommitGroup) -> Demands:
+    yield from _of_application(step, item)
+    for xid in item.xids:
+        yield from to_decide(step, item.owner, step.units.branches.get(xid))
 
 
 def _looks(step: Step, item: requests.Look) -> Demands:
@@ -524,7 +519,7 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
         Demand((Right.CREATE,), QueueName(queue_key_of(item.properties))),
     ),
     requests.DecisionDone: _tells,
-    requests.EndBranch: _ends_branch,
+    requests.EndBranch: _takes_part,
     # Every actor may ask about itself, also by its name.
     requests.ExplainRight: lambda step, item: (
         (NAMED,) if not item.who or item.who == str(step.actors.get(item.owner, "")) else (MONITOR,)
@@ -545,7 +540,7 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
     requests.RollbackBranch: _decides,
     requests.Send: lambda step, item: sends(step, item.items),
     requests.SetRights: _sets_rights,
-    requests.StartBranch: _starts,
+    requests.StartBranch: _takes_part,
     requests.StartJob: lambda step, item: chain((NAMED,), of_job(step, item.order, item.queues)),
 }
 """The rules for requests whose class says ``Needs.STATE``."""

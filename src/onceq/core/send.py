@@ -542,7 +542,16 @@ def _add_put(
         properties.acknowledge
         or (properties.journal and FATES[Side.BOTH, transactional, Ending.ARRIVED].journal)
     )
-    rest_of = _rest_of(build, part) if p.one_rest and not told else None
+    rest_of: RestOf | None = None
+    if p.one_rest and not told and p.whole is not None:
+        # The body is written once for any number of destinations.
+        puts, whole = build.change.puts, p.whole.packets
+        rest = p.templates[p.whole_index].properties
+        if (
+            p.whole_at < len(puts) and puts[p.whole_at] is p.whole
+            and worth_sharing(len(whole.data) - rest * len(whole), len(whole))
+        ):  # fmt: skip
+            rest_of = RestOf(p.whole_at, p.templates[part.index].properties, rest)
     if rest_of is not None:
         packets, address = part.fronts(rest_of, transaction, stream, number), 0
     else:
@@ -556,19 +565,6 @@ def _add_put(
     build.put(put)
     if told:
         _end_here(build, part, properties, packets, transaction, acks)
-
-
-def _rest_of(build: ChangeBuilder, part: DestinationBatch) -> RestOf | None:
-    """Return how a batch's packets for one target share their rests with those for another one, if
-    they do: the body is written once for any number of destinations."""
-    p, puts = part.prepared, build.change.puts
-    if p.whole is None or p.whole_at >= len(puts) or puts[p.whole_at] is not p.whole:
-        return None
-    rest = p.templates[p.whole_index].properties
-    packets = p.whole.packets
-    if not worth_sharing(len(packets.data) - rest * len(packets), len(packets)):
-        return None
-    return RestOf(p.whole_at, p.templates[part.index].properties, rest)
 
 
 def worth_sharing(size: int, count: int) -> bool:

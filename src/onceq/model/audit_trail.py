@@ -173,8 +173,28 @@ class TrailCheck:
                     before, bridged = self._note(where, said, before, bridged=bridged)
             if any(isinstance(read_line(line), ActView) for line in behind):
                 self._wrong(f"{name}, line {len(whole) + 1}: it is damaged")
-        if self._filed:
-            self._compare_end()
+        if not self._filed:
+            return
+        # What the files and the store have of each other, now that all were read.
+        for where, after in self._forks:
+            first = self._filed.get(after + 1) or self._stored.get(after + 1)
+            if first is not None and first.what == RESTORE:
+                self._tell(f"{where}: a restore has undone the acts behind act {after}")
+            else:
+                self._wrong(
+                    f"{where}: the store lacks acts behind act {after}, and no restore says so"
+                )
+        for number, stored in self._stored.items():
+            filed = self._filed.get(number)
+            if filed is not None and filed.digest != stored.digest:
+                self._wrong(f"act {number} is one in the store, and another one in the files")
+        last, head = max(self._filed), self._head[0]
+        if last > head:
+            self._wrong(f"the files have acts {head + 1} to {last}, and the store lacks them")
+        elif last < head:
+            self._tell(f"the files end at act {last}, the store at act {head}")
+        elif self._filed[last].digest != self._head[1]:
+            self._wrong(f"act {last} is one in the store, and another one in the files")
 
     def heads(self, heads: Iterable[HeadView], holder: str) -> None:
         """What another queue manager holds of this one."""
@@ -236,28 +256,6 @@ class TrailCheck:
         return before, bridged
 
     # ---- at the end --------------------------------------------------------------------------
-
-    def _compare_end(self) -> None:
-        """What the files and the store have of each other, when all were read."""
-        for where, behind in self._forks:
-            first = self._filed.get(behind + 1) or self._stored.get(behind + 1)
-            if first is not None and first.what == RESTORE:
-                self._tell(f"{where}: a restore has undone the acts behind act {behind}")
-            else:
-                self._wrong(
-                    f"{where}: the store lacks acts behind act {behind}, and no restore says so"
-                )
-        for number, stored in self._stored.items():
-            filed = self._filed.get(number)
-            if filed is not None and filed.digest != stored.digest:
-                self._wrong(f"act {number} is one in the store, and another one in the files")
-        last, head = max(self._filed, default=0), self._head[0]
-        if last > head:
-            self._wrong(f"the files have acts {head + 1} to {last}, and the store lacks them")
-        elif last < head:
-            self._tell(f"the files end at act {last}, the store at act {head}")
-        elif self._filed[last].digest != self._head[1]:
-            self._wrong(f"act {last} is one in the store, and another one in the files")
 
     def _digest_of(self, number: int) -> str:
         if number == self._head[0]:

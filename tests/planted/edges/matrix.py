@@ -57,13 +57,7 @@ PLANTED = (
     ),
     Planted(
         "branches-are-joined-by-anybody",
-        edited(
-            required_rights,
-            "    yield NAMED\n"
-            "    yield from to_decide(step, item.owner, step.units.branches.get(item.xid))\n\n\n"
-            "def _ends_branch",
-            "    yield NAMED\n\n\ndef _ends_branch",
-        ),
+        demanded(requests.StartBranch, Needs.NAME),
         ROWS,
     ),
     Planted(

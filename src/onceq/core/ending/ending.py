@@ -247,13 +247,33 @@ def _carry_out(
     transactional: bool,
 ) -> None:  # fmt: skip
     """Leave what the row says of a part of a range; one send has made the part's requests."""
-    if fate.told is When.ALWAYS or (w is not None and fate.told is When.ASKED and _owes(w, reason)):
+    told = fate.told is When.ALWAYS
+    if fate.told is When.ASKED and w is not None and w.flags & PUT_ACKS:
+        asked = asked_by(MessageClass(reason))
+        told = any(asked & bit and w.flags & flag for bit, flag in _LATER)
+    if told:
         part.copies_to = (*part.copies_to, (ACKS_OWED, 0, reason))
     if w is not None and fate.final is not When.NEVER:
         tell_end(build, w, part.first, part.count, MessageClass(reason))
     elif w is not None:
         part.reason = reason
-    part.to = _taker(build, fate, w, part, reason, transactional=transactional)
+    # The queue that takes the packets over for their sender; 0 for none.
+    flags = w.flags if w is not None else 0
+    letter = fate.dead_letter is not When.NEVER and flags & PUT_DEADLETTER
+    if fate.journal:
+        kept = flags & PUT_JOURNAL and journal_room(build, build.size(part))
+        part.to = JOURNAL if kept else 0
+    elif letter or _keeps(build, fate, reason):
+        if not transactional:
+            part.to = DEAD_LETTER
+        elif w is None or not w.dead_letter_queue:
+            part.to = DEAD_XACT
+        else:
+            deleted = queue_being_deleted(build.step, part, reason)
+            part.to = own_or_system(build, w.dead_letter_queue, build.size(part), without=deleted)
+    else:
+        hidden = fate.hidden and flags & (PUT_NACK_ARRIVAL | PUT_JOURNAL)
+        part.to = DOUBTS_KEPT if hidden else 0
     if fate.kept:
         here = DEAD_XACT if transactional else DEAD_LETTER
         if part.to and part.to != here:
@@ -280,33 +300,6 @@ def keeps_refusal(settings: Settings, reason: int) -> bool:
     """Return whether a transactional message refused with this class is kept, though its sender has
     asked for no dead letter."""
     return reason in REFUSALS and settings.xact_dead_letter != KEEP_ASKED
-
-
-def _owes(w: ReportRequest, reason: int) -> bool:
-    """Return whether a report was requested of later ends of this class."""
-    if not w.flags & PUT_ACKS:
-        return False
-    asked = asked_by(MessageClass(reason))
-    return any(asked & bit and w.flags & flag for bit, flag in _LATER)
-
-
-def _taker(
-    build: ChangeBuilder, fate: Fate, w: ReportRequest | None, part: RangeChange, reason: int, *,
-    transactional: bool,
-) -> int:  # fmt: skip
-    """Return the queue that takes a part's packets over for its sender; 0 for none."""
-    flags = w.flags if w is not None else 0
-    if fate.journal:
-        return JOURNAL if flags & PUT_JOURNAL and journal_room(build, build.size(part)) else 0
-    wanted = fate.dead_letter is not When.NEVER and flags & PUT_DEADLETTER
-    if wanted or _keeps(build, fate, reason):
-        if not transactional:
-            return DEAD_LETTER
-        if w is None or not w.dead_letter_queue:
-            return DEAD_XACT
-        deleted = queue_being_deleted(build.step, part, reason)
-        return own_or_system(build, w.dead_letter_queue, build.size(part), without=deleted)
-    return DOUBTS_KEPT if fate.hidden and flags & (PUT_NACK_ARRIVAL | PUT_JOURNAL) else 0
 
 
 def gave_up(

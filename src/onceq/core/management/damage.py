@@ -120,28 +120,23 @@ def _inside(lane: Positions, spans: Sequence[Span]) -> Iterator[int]:
     for block in lane.blocks():
         if not block.live:
             continue
-        in_order = block.rising and block.rests is None
-        found = set(_by_search(block, spans) if in_order else _by_look(block, spans))
+        found: set[int] = set()
+        if block.rising and block.rests is None:
+            addresses, lengths = block.addresses, block.lengths
+            for start, end in spans:
+                first = max(bisect_right(addresses, start) - 1, 0)
+                near = range(first, bisect_left(addresses, end))
+                found.update(at for at in near if addresses[at] + lengths[at] > start)
+        else:
+            found.update(
+                at
+                for at in range(len(block.states))
+                for address, length in block.pieces(at, at + 1)
+                if any(address < end and address + length > start for start, end in spans)
+            )
         for at in sorted(found):
             if block.states[at] != REMOVED:
                 yield block.base + at
-
-
-def _by_search(block: PositionBlock, spans: Sequence[Span]) -> Iterator[int]:
-    addresses, lengths = block.addresses, block.lengths
-    for start, end in spans:
-        at = max(bisect_right(addresses, start) - 1, 0)
-        while at < len(addresses) and addresses[at] < end:
-            if addresses[at] + lengths[at] > start:
-                yield at
-            at += 1
-
-
-def _by_look(block: PositionBlock, spans: Sequence[Span]) -> Iterator[int]:
-    for at in range(len(block.states)):
-        for address, length in block.pieces(at, at + 1):
-            if any(address < end and address + length > start for start, end in spans):
-                yield at
 
 
 def _runs(lane: Positions, counters: Sequence[int]) -> Iterator[tuple[int, int, int]]:

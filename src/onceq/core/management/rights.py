@@ -203,19 +203,19 @@ def _asked(step: Step, item: Look) -> Callable[[Given], bool]:
     return fits
 
 
-def _view_grant(step: Step, given: Given) -> GrantView:
-    one, origin = given
-    rights = tuple(words_of(one.rights))
-    who, queues = str(one.who), str(one.pattern)
-    return copy_by_name(GrantView, one, who=who, rights=rights, pattern=queues, origin=origin)
-
-
 GRANTS: Final[PagedListing[Given, GrantView]] = PagedListing(
     lambda step, item: [
         *((one, "") for one in step.state.policy),
         *((one, "directory") for one in step.state.policy.shared.grants),
     ],
-    _view_grant,
+    lambda step, given: copy_by_name(
+        GrantView,
+        given[0],
+        who=str(given[0].who),
+        rights=tuple(words_of(given[0].rights)),
+        pattern=str(given[0].pattern),
+        origin=given[1],
+    ),
     {
         "name": PageOrder(
             lambda step, one: (

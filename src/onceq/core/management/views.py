@@ -212,10 +212,25 @@ def _elsewhere(step: Step, owner: int, name: FormatName) -> dict[str, str]:
     manager = step.sessions.computer_names.get(guid, "") if whole else ""
     if computer is not None:
         manager = computer.name
+    via = step.names.routes_to.get(name.guid) if name.kind is Kind.PRIVATE else None
+    if via is not None:
+        rule = f"[routes] in onceq.toml: {via} passes its messages on"
+    elif name.kind is Kind.PRIVATE:
+        rule = "the GUID is that of another queue manager"
+    elif name.kind is Kind.PUBLIC:
+        placed = computer_of(step, name)
+        rule = (
+            f"the directory says that it is on {placed.name}" if placed is not None
+            else "a direct name of the queue, or the manager that has answered for it, is known"
+        )  # fmt: skip
+    else:
+        rule = f"{name.host} is neither the name of this queue manager nor one of its addresses"
+    if outgoing is not None and outgoing.name.key() != name.key():
+        rule += f"; it means the same queue as {outgoing.name}, and shares its outgoing queue"
     found: dict[str, str] = {
         "leads_to": "elsewhere", "queue": path, "manager": manager or host,
         "manager_id": guid_text(guid) if guid != NO_GUID else "",
-        "rule": _why_elsewhere(step, name, outgoing),
+        "rule": rule,
     }  # fmt: skip
     if not whole:
         return {**found, "rule": f"{found['rule']}; {_NOT_SHOWN}"}
@@ -231,25 +246,6 @@ def _elsewhere(step: Step, owner: int, name: FormatName) -> dict[str, str]:
     if peer is not None:
         found |= {"session": peer.address, "manager_id": guid_text(peer.peer)}
     return found
-
-
-def _why_elsewhere(step: Step, name: FormatName, outgoing: OutgoingQueue | None) -> str:
-    via = step.names.routes_to.get(name.guid) if name.kind is Kind.PRIVATE else None
-    if via is not None:
-        why = f"[routes] in onceq.toml: {via} passes its messages on"
-    elif name.kind is Kind.PRIVATE:
-        why = "the GUID is that of another queue manager"
-    elif name.kind is Kind.PUBLIC:
-        computer = computer_of(step, name)
-        why = (
-            f"the directory says that it is on {computer.name}" if computer is not None
-            else "a direct name of the queue, or the manager that has answered for it, is known"
-        )  # fmt: skip
-    else:
-        why = f"{name.host} is neither the name of this queue manager nor one of its addresses"
-    if outgoing is not None and outgoing.name.key() != name.key():
-        why += f"; it means the same queue as {outgoing.name}, and shares its outgoing queue"
-    return why
 
 
 # ---- views ---------------------------------------------------------------------------------------

@@ -115,12 +115,6 @@ def decisions(step: Step, owner: int) -> list[DecisionView]:
     ]
 
 
-def _group_view(step: Step, one: tuple[str, Group]) -> GroupView:
-    app, group = one
-    left = sum(one.by == group.by for one in step.state.branches.of_group(group.prefix))
-    return copy_by_name(GroupView, group, app=app, since=group.at_s, left=left)
-
-
 def _own(step: Step, item: Look, by: Callable[[T], str]) -> Callable[[T], bool]:
     """Return the choice of what is one's own, for whoever may not look at the whole manager."""
     whole, own = may(step, item.owner, (MONITOR,)), step.known_by(item.owner)
@@ -129,7 +123,13 @@ def _own(step: Step, item: Look, by: Callable[[T], str]) -> Callable[[T], bool]:
 
 GROUPS: Final[PagedListing[tuple[str, Group], GroupView]] = PagedListing(
     lambda step, item: list(step.state.groups),
-    _group_view,
+    lambda step, one: copy_by_name(
+        GroupView,
+        one[1],
+        app=one[0],
+        since=one[1].at_s,
+        left=sum(tx.by == one[1].by for tx in step.state.branches.of_group(one[1].prefix)),
+    ),
     {"name": PageOrder(lambda step, one: (one[0],), (str,))},
     lambda step, item: _own(step, item, lambda one: one[1].by),
 )

@@ -295,7 +295,7 @@ def _long(state: State) -> list[_Member]:
         ("progress", list(map(_of_progress, state.progress.values())), list),
         ("left", left, list),
         ("forgotten", list(memories.forgotten.items()), lambda row: [*row[0], row[1]]),
-        ("seen", list(state.seen.items()), _dump_seen),
+        ("seen", list(state.seen.items()), lambda row: [*row[0][:3], row[1], row[0][3]]),
         ("refused", list(state.refused), list),
         ("makers", state.makers.dump(), list),
         ("rights_shared", dump_grants(state.policy.shared.grants), list),
@@ -308,11 +308,6 @@ def _long(state: State) -> list[_Member]:
 def _dump_outgoing(row: tuple[tuple[Any, ...], list[tuple[int, int]]]) -> list[Any]:
     (number, name, stream, base, paused_s, fence, moved_to), old = row
     return [number, str(name), stream, base, old, paused_s, fence, moved_to]
-
-
-def _dump_seen(row: tuple[tuple[bytes, str, int, int], int]) -> list[Any]:
-    (source, key, number, sent), at = row
-    return [source, key, number, at, sent]
 
 
 def snapshot(state: State) -> list[Buffer]:

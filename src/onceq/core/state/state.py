@@ -504,11 +504,26 @@ class State(QueueTables):
                 self.stamp, self.next_ordinal = stamp, ordinal
             case setups.StorePutBack():
                 self._put_back(setup)
-            case (
-                setups.RightsGiven() | setups.RightsTaken() | setups.RightsShared()
-                | setups.TokenCreated() | setups.TokenRevoked()
-            ):  # fmt: skip
-                self._apply_to_rights(setup)
+            case setups.RightsGiven(who, rights, pattern, owner, queue, by):
+                self.policy.grant(grant_of_row(who, rights, pattern, owner, queue, by))
+                if owner:
+                    # Older versions did not note who has made a queue.
+                    self.makers.owned(self.queues.get(pattern), queue, who)
+            case setups.RightsTaken(who, rights, pattern):
+                where = QueuePattern.read(pattern)
+                self.policy.revoke(ActorPattern.read(who), rights_of(rights), where)
+            case setups.RightsShared(id, number, grants):
+                self.policy.shared = SharedRights(id, number, load_grants(grants))
+            case setups.TokenCreated():
+                token = Token(setup.name, setup.salt, setup.digest, setup.made_s, setup.expires_s)
+                self.tokens.put(token)
+                for words, pattern in setup.grants:
+                    self.policy.grant(grant_of_row(token.actor, words, pattern))
+            case setups.TokenRevoked(name):
+                revoked = self.tokens.get(name)
+                if revoked is not None:
+                    self.tokens.drop(name)
+                    self.policy.forget_actor(ActorPattern.exactly(revoked.actor))
             case _:
                 self.apply_to_queues(setup)
 
@@ -567,26 +582,3 @@ class State(QueueTables):
         """Another life may have transmitted more than the marks of this one say."""
         for outgoing in self.outgoing.values():
             outgoing.left, outgoing.left_known = {}, False
-
-    def _apply_to_rights(self, setup: Setup) -> None:
-        policy = self.policy
-        match setup:
-            case setups.RightsGiven(who, rights, pattern, owner, queue, by):
-                policy.grant(grant_of_row(who, rights, pattern, owner, queue, by))
-                if owner:
-                    # Older versions did not note who has made a queue.
-                    self.makers.owned(self.queues.get(pattern), queue, who)
-            case setups.RightsTaken(who, rights, pattern):
-                policy.revoke(ActorPattern.read(who), rights_of(rights), QueuePattern.read(pattern))
-            case setups.RightsShared(id, number, grants):
-                policy.shared = SharedRights(id, number, load_grants(grants))
-            case setups.TokenCreated():
-                token = Token(setup.name, setup.salt, setup.digest, setup.made_s, setup.expires_s)
-                self.tokens.put(token)
-                for words, pattern in setup.grants:
-                    policy.grant(grant_of_row(token.actor, words, pattern))
-            case setups.TokenRevoked(name):
-                revoked = self.tokens.get(name)
-                if revoked is not None:
-                    self.tokens.drop(name)
-                    policy.forget_actor(ActorPattern.exactly(revoked.actor))

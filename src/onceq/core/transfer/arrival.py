@@ -15,7 +15,6 @@ Upholds: I9, I24, I7, I4, I6.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
 from dataclasses import replace
 
 from onceq.core.decision import CloseSession, Declined, Persisted
@@ -39,7 +38,6 @@ from onceq.core.rights import passes_on
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.positions import Link
 from onceq.core.state.queue_tables import DEAD_LETTER
-from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_DEADLETTER, PUT_EXPRESS, PUT_WANTS, Seen
 from onceq.core.step.step import ChangeBuilder, Step
 from onceq.core.transfer.abandoned_streams import acked_strangely
@@ -121,44 +119,37 @@ def plain(step: Step, peer: Peer, run: ArrivedRun) -> bool:
     if run.acknowledge or run.receipts:
         expect_answers(step, peer, run, refusal)
     for first, part, why in fates(step, queue, packets, refusal):
-        _take_plain(step, run, key, queue, part, new[first : first + len(part.lengths)], why)
+        places = new[first : first + len(part.lengths)]
+        build = ChangeBuilder(step)
+        numbers = array("I", (run.message_numbers[i] for i in places))
+        build.change.seen.append(Seen(run.source, key, numbers, run.sent_time))
+        flags = 0 if run.recoverable else PUT_EXPRESS
+        if not why:
+            assert queue is not None
+            expires = NEVER_S
+            if run.time_to_be_received < NEVER_S - 1:
+                expires = min(run.sent_time + run.time_to_be_received, NEVER_S - 1)
+            flags |= ack_flags(run.acknowledge, arrived=True)
+            if run.dead_letter:
+                flags |= PUT_WANTS | PUT_DEADLETTER
+            target, due = place_for(step, queue, run.due) if run.due else (queue, 0)
+            build.put_copy(
+                target.number, part, lane=run.priority, expires=expires, flags=flags,
+                source=run.source, due=due,
+            )  # fmt: skip
+            step.counts.accepted += len(part.lengths)
+        if why or run.acknowledge:
+            what = AtHand(
+                side=Side.TARGET, transactional=False, packets=part, level=run.acknowledge,
+                asked=PUT_DEADLETTER if run.dead_letter else 0, express=not run.recoverable,
+                queue=key,
+            )  # fmt: skip
+            end_at_hand(build, what, ending_of(why), why)
+        if run.trace is not None:
+            trace_arrival(build, run, places, refusal=why)
+        # Express messages do not survive a crash, so no answer waits for the disk because of them.
+        step.record(build.change, forced=run.recoverable)
     return True
-
-
-def _take_plain(
-    step: Step, run: ArrivedRun, key: str, queue: Queue | None, packets: Run,
-    places: Sequence[int], refusal: int,
-) -> None:  # fmt: skip
-    """Store or refuse the messages of a run at these indexes."""
-    build = ChangeBuilder(step)
-    numbers = array("I", (run.message_numbers[i] for i in places))
-    build.change.seen.append(Seen(run.source, key, numbers, run.sent_time))
-    flags = 0 if run.recoverable else PUT_EXPRESS
-    if not refusal:
-        assert queue is not None
-        expires = NEVER_S
-        if run.time_to_be_received < NEVER_S - 1:
-            expires = min(run.sent_time + run.time_to_be_received, NEVER_S - 1)
-        flags |= ack_flags(run.acknowledge, arrived=True)
-        if run.dead_letter:
-            flags |= PUT_WANTS | PUT_DEADLETTER
-        queue, due = place_for(step, queue, run.due) if run.due else (queue, 0)
-        build.put_copy(
-            queue.number, packets, lane=run.priority, expires=expires, flags=flags,
-            source=run.source, due=due,
-        )  # fmt: skip
-        step.counts.accepted += len(packets.lengths)
-    if refusal or run.acknowledge:
-        what = AtHand(
-            side=Side.TARGET, transactional=False, packets=packets, level=run.acknowledge,
-            asked=PUT_DEADLETTER if run.dead_letter else 0, express=not run.recoverable,
-            queue=key,
-        )  # fmt: skip
-        end_at_hand(build, what, ending_of(refusal), refusal)
-    if run.trace is not None:
-        trace_arrival(build, run, places, refusal=refusal)
-    # Express messages do not survive a crash, so no answer waits for the disk because of them.
-    step.record(build.change, forced=run.recoverable)
 
 
 # ---- arrival -------------------------------------------------------------------------------------

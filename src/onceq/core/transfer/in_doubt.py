@@ -149,8 +149,17 @@ def _ask_from(step: Step, peer: Peer, outgoing: OutgoingQueue, start: int) -> in
     streams = _askable(step, outgoing, (peer.peer, ANYBODY), start, STREAMS_AT_ONCE + 1)
     for at in range(0, min(len(streams), STREAMS_AT_ONCE), INQUIRY_STREAMS_MAX):
         some = streams[at : min(at + INQUIRY_STREAMS_MAX, STREAMS_AT_ONCE)]
-        entries = tuple((stream, _live_from(outgoing, stream, last)) for stream, last in some)
-        if not post(step, peer, outgoing, entries):
+        entries: list[tuple[int, int]] = []
+        for stream, last in some:
+            # The first number that may still be sent; no smaller one ever will be.
+            live, base = last + 1, outgoing.base_of(stream)
+            if base is not None:
+                lane = outgoing.ordered_lane
+                end = min(outgoing.stretch(base + 1).end + 1, lane.next)
+                waiting = next(iter(lane.ranges(AVAILABLE, base + 1, end=end)), None)
+                live = waiting[0] - base if waiting is not None else max(end - base, last + 1)
+            entries.append((stream, live))
+        if not post(step, peer, outgoing, tuple(entries)):
             return some[0][0]
     return streams[STREAMS_AT_ONCE][0] if len(streams) > STREAMS_AT_ONCE else 0
 
@@ -185,18 +194,6 @@ def on_timer(step: Step, number: int) -> None:
     if may and _askable(step, outgoing, managers, 0, 1):
         connect(step, outgoing)
     inquire(step, outgoing)
-
-
-def _live_from(outgoing: OutgoingQueue, stream: int, last: int) -> int:
-    """Return the first number of a stream that may still be sent; no smaller one ever will be."""
-    base = outgoing.base_of(stream)
-    if base is None:
-        return last + 1
-    lane = outgoing.ordered_lane
-    end = min(outgoing.stretch(base + 1).end + 1, lane.next)
-    for first, _ in lane.ranges(AVAILABLE, base + 1, end=end):
-        return first - base
-    return max(end - base, last + 1)
 
 
 def _settle(step: Step, peer: Peer, memories: list[Memory]) -> None:
