@@ -116,7 +116,7 @@ def decisions(step: Step, owner: int) -> list[DecisionView]:
 
 
 def _own(step: Step, item: Look, by: Callable[[T], str]) -> Callable[[T], bool]:
-    """Return the choice of what is one's own, for whoever may not look at the whole manager."""
+    """Return the choice of what is one's own, for an actor that may not look at all of it."""
     whole, own = may(step, item.owner, (MONITOR,)), step.known_by(item.owner)
     return lambda one: whole or by(one) == own
 
