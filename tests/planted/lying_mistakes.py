@@ -69,9 +69,7 @@ LYING_MISTAKES: dict[str, Mistake] = {
         "I1", "I11", "I12", "I13",
     ),
     "a member may bring what others have sent": _lied(
-        edited(arrival, '    reason = "" if own and not elsewhere else _unwelcome(step, peer, run, '
-                        "own=own)\n",
-               '    reason = ""\n'),
+        edited(arrival, "if elsewhere or not own:", "if False:"),
         "I3", "I9", "I12",
     ),
     "a member that was removed comes in again": _lied(

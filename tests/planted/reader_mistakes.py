@@ -121,7 +121,12 @@ READER_MISTAKES: dict[str, Mistake] = {
         expected="I16",
     ),
     "a hold is given to two": _one(
-        replaced(entrance, "_check_sharing", lambda *asked: None), expected="I16"
+        edited(
+            entrance,
+            "for held in (queue.handles if denies else queue.denying).values():",
+            "for held in ():",
+        ),
+        expected="I16",
     ),
     "a hold outlives its manager": _one(hold_outlives_its_manager, expected="I16"),
     "a receive asks no holder": _one(

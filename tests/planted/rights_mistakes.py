@@ -53,8 +53,8 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
         edited(required_rights,
                "    yield from sends(step, item.items)\n"
                "    yield from work_of(step, step.units.transactions.get((item.owner, "
-               "item.transaction)))\n\n\ndef _starts",
-               "    yield from sends(step, item.items)\n\n\ndef _starts"),
+               "item.transaction)))\n\n\ndef _takes_part",
+               "    yield from sends(step, item.items)\n\n\ndef _takes_part"),
         "I28", "I3", first=300,
     ),
     "a refused send does not doom": _named(
@@ -62,9 +62,9 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
         DOOMED, "I28", "I3",
     ),
     "what is taken away comes back with a checkpoint": _named(
-        edited(snapshot, "(name, getattr(state, attribute).dump(), _as_dumped)",
+        edited(snapshot, "(name, getattr(state, attribute).dump(), lambda row: row)",
                '(name, [row for row in state.policy.dump() if not row[0].startswith("account")] '
-               'if name == "rights" else getattr(state, attribute).dump(), _as_dumped)'),
+               'if name == "rights" else getattr(state, attribute).dump(), lambda row: row)'),
         "I28", "I22",
     ),
     "rights that are taken stay": _named(
@@ -72,13 +72,11 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
         "I28", "I22", first=50,
     ),
     "other managers need no right": _named(
-        edited(admission, "    if not peer.actor.free and _no_right(",
-               "    if False and _no_right("),
+        edited(admission, "    if not peer.actor.free:\n", "    if False:\n"),
         "I28", "I3", "I12", "I13",
     ),
     "other managers are always refused": _named(
-        edited(admission, "    if not peer.actor.free and _no_right(",
-               "    if not peer.actor.free or _no_right("),
+        edited(admission, "        if not may or run.barred:", "        if True:"),
         "I28", "I1", "I12", "I13", "I26",
     ),
     "holders of a token that is revoked stay": _named(
@@ -94,7 +92,7 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
                "        else:\n", "            pass\n        else:\n"),
     ),
     "what was granted to a token outlives it": _named(
-        edited(state, "policy.forget_actor(ActorPattern.exactly(revoked.actor))", "pass"),
+        edited(state, "self.policy.forget_actor(ActorPattern.exactly(revoked.actor))", "pass"),
         first=140,
     ),
     "a checkpoint forgets tokens": _named(

@@ -136,29 +136,23 @@ def release(step: Step) -> None:
     while left > 0 and (found := state.due.due(step.now.wall_s)) is not None:
         number, index = found
         sub, left = state.all_queues.get(number), left - 1
-        if isinstance(sub, Queue) and sub.parent is not None:
-            left -= _release_some(step, sub, index, max(left, 1))
-            if number in state.all_queues:
-                state.due_by(number, index)
+        if not isinstance(sub, Queue) or sub.parent is None:
+            continue
+        lane = sub.lanes[index]
+        if lane.due is not None:
+            build = ChangeBuilder(step)
+            counters = lane.due.take(step.now.wall_s, max(left, 1))
+            for counter in counters:
+                # One that was taken out of the subqueue is checked again if it is given back.
+                if lane.state(counter) == AVAILABLE:
+                    move = RangeChange(Op.SHIFT, number, index, counter, 1, to=sub.parent.number)
+                    build.move(move)
+            # Forced: a position that a client has seen must not be given to another message (I18).
+            step.record(build.change)
+            left -= len(counters)
+        if number in state.all_queues:
+            state.due_by(number, index)
     state.next_due = state.due.next
-
-
-def _release_some(step: Step, sub: Queue, index: int, count_max: int) -> int:
-    """Release messages of one lane; return how many are moved."""
-    lane, parent = sub.lanes[index], sub.parent
-    assert parent is not None, "only a subqueue has delayed messages"
-    if lane.due is None:
-        return 0
-    build = ChangeBuilder(step)
-    counters = lane.due.take(step.now.wall_s, count_max)
-    for counter in counters:
-        # A message that was taken out of the subqueue is checked again if it is given back.
-        if lane.state(counter) == AVAILABLE:
-            move = RangeChange(Op.SHIFT, sub.number, index, counter, 1, to=parent.number)
-            build.move(move)
-    # Forced: a position that a client has seen must not be given to another message (I18).
-    step.record(build.change)
-    return len(counters)
 
 
 def waiting(queue: Queue) -> tuple[int, int]:

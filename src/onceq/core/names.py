@@ -238,13 +238,20 @@ def outgoing_for(
             raise InsufficientResources(
                 f"there are {STRANGER_QUEUES_MAX} outgoing queues for strangers already"
             )
+        kept: tuple[str, ...] | None = None
+        # As long as every sender was free, answers had no specified address.
+        if (
+            answer and homes is not None and name.kind is Kind.DIRECT
+            and (homes or state.homes_kept)
+        ):  # fmt: skip
+            kept = tuple(sorted(homes))
         step.setup(
             OutgoingOpened(
                 number=state.next_number,
                 name=str(name),
                 marked=True,
                 for_strangers=stranger,
-                homes=_homes(step, name, homes) if answer else None,
+                homes=kept,
             ),
             forced=False,
         )
@@ -265,15 +272,6 @@ def outgoing_for(
     if (outgoing.for_strangers and not stranger) or (outgoing.homes is not None and not answer):
         step.setup(OutgoingWanted(number=outgoing.number, answers=answer), forced=False)
     return outgoing
-
-
-def _homes(
-    step: Step, name: FormatName, homes: frozenset[str] | None
-) -> tuple[str, ...] | None:  # fmt: skip
-    if homes is None or name.kind is not Kind.DIRECT:
-        return None
-    # As long as every sender was free, answers had no specified address.
-    return tuple(sorted(homes)) if homes or step.state.homes_kept else None
 
 
 def known_outgoing(step: Step, name: FormatName) -> OutgoingQueue | None:
@@ -499,17 +497,16 @@ def answer_names(step: Step, text: str, *, lists: bool = False) -> tuple[FormatN
         raise IllegalFormatName(
             f"{len(elements)} administration or response queues; at most {ANSWER_QUEUES_MAX}"
         )
-    return tuple(_answer_name(step, element, lists=lists) for element in elements)
-
-
-def _answer_name(step: Step, name: FormatName, *, lists: bool) -> FormatName:
-    if lists and name.kind is Kind.DL:
-        return name
-    if name.kind not in (Kind.DIRECT, Kind.PRIVATE, Kind.PUBLIC) or (
-        name.suffix is not Suffix.NONE or name.subqueue
-    ):
-        raise UnsupportedFormatName(f"{name} cannot be an administration or response queue")
-    return for_others(step, name)
+    names: list[FormatName] = []
+    for name in elements:
+        listed = lists and name.kind is Kind.DL
+        if not listed and (
+            name.kind not in (Kind.DIRECT, Kind.PRIVATE, Kind.PUBLIC)
+            or name.suffix is not Suffix.NONE or name.subqueue
+        ):  # fmt: skip
+            raise UnsupportedFormatName(f"{name} cannot be an administration or response queue")
+        names.append(name if listed else for_others(step, name))
+    return tuple(names)
 
 
 def for_others(step: Step, name: FormatName) -> FormatName:

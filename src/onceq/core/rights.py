@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from enum import Enum
+from itertools import chain
 from typing import Any, Final
 
 from onceq.core.names import is_local, local_queue, members
@@ -173,11 +174,11 @@ Demands = Iterable[Demand]
 def demands(step: Step, item: Request) -> Demands:
     """Return what a request needs; raises OnceqError for an invalid name."""
     found = TABLE.get(type(item))
-    return _as_said(step, item, item.needs) if found is None else found(step, item)
-
-
-def _as_said(step: Step, item: Any, needs: Right | Needs) -> Demands:
-    """Return what a class says of its request; without its rule only administrators may make it."""
+    if found is not None:
+        return found(step, item)
+    # What the class says of its request; without its rule only administrators may make it.
+    asked: Any = item
+    needs: Right | Needs = asked.needs
     if needs is Needs.NOTHING:
         return ()
     if needs is Needs.NAME:
@@ -187,8 +188,8 @@ def _as_said(step: Step, item: Any, needs: Right | Needs) -> Demands:
     if needs in WHOLE:
         return (Demand((needs,)),)
     if needs is Right.RECEIVE:
-        return _takes(step, item)
-    return [_at(place, needs) for place in places(step, item.name)]
+        return _takes(step, asked)
+    return [_at(place, needs) for place in places(step, asked.name)]
 
 
 # ---- queues ----------------------------------------------------------------------------------
@@ -240,12 +241,6 @@ def _receives(step: Step, item: requests.Receive) -> Demands:
     return [_to_see(place, bodies=bodies) for place in places(step, item.queue)]
 
 
-def _opens(step: Step, item: requests.OpenQueue) -> Demands:
-    if item.access is Access.SEND:
-        return _to_send(step, item.name)
-    return [_open_at(place, item.access, item.share) for place in places(step, item.name)]
-
-
 def _open_at(place: Place, access: Access, share: Share) -> Demand:
     """Return the need for opening a queue; excluding receivers there needs the right to receive."""
     if access is Access.PEEK:
@@ -268,11 +263,6 @@ def _moves(step: Step, item: requests.MoveMessage) -> Demands:
     yield from map(_to_take, places(step, item.queue))
     if item.to:
         yield from map(_to_take, places(step, item.to))
-
-
-def _creates(step: Step, item: requests.CreateQueue) -> Demands:
-    assert item.properties is not None, "the request was checked"
-    return (Demand((Right.CREATE,), QueueName(queue_key_of(item.properties))),)
 
 
 def _at(place: Place, right: Right) -> Demand:
@@ -336,14 +326,9 @@ def _commits(step: Step, item: requests.Commit) -> Demands:
     yield from work_of(step, step.units.transactions.get((item.owner, item.transaction)))
 
 
-def _starts(step: Step, item: requests.StartBranch) -> Demands:
-    """Require the right to decide a branch from an actor that takes part in it: it can undo it."""
-    yield NAMED
-    yield from to_decide(step, item.owner, step.units.branches.get(item.xid))
-
-
-def _ends_branch(step: Step, item: requests.EndBranch) -> Demands:
-    """Yield the needs for ending a suspended branch, from any application and perhaps as failed."""
+def _takes_part(step: Step, item: requests.StartBranch | requests.EndBranch) -> Demands:
+    """Require the right to decide a branch from an actor that takes part in it, because it can undo
+    it, and from one that ends it: also a suspended one of any application, perhaps as failed."""
     yield NAMED
     yield from to_decide(step, item.owner, step.units.branches.get(item.xid))
 
@@ -429,12 +414,6 @@ def _tells(step: Step, item: requests.DecisionDone | requests.LeaveDecision) -> 
         yield _OPERATE
 
 
-def _decides_group(step: Step, item: requests.CommitGroup) -> Demands:
-    yield from _of_application(step, item)
-    for xid in item.xids:
-        yield from to_decide(step, item.owner, step.units.branches.get(xid))
-
-
 def _of_application(step: Step, item: requests.CommitGroup | requests.ForgetGroup) -> Demands:
     """Require the owner of an application's name: versions that another one commits under it would
     be taken for the owner's; and if the remembered ones were forgotten, the owner's last batch
@@ -446,6 +425,12 @@ def _of_application(step: Step, item: requests.CommitGroup | requests.ForgetGrou
 
 
 # ---- looks and operators -----------------------------------------------------------------------
+
+
+def _decides_group(step: Step, item: requests.CommitGroup) -> Demands:
+    yield from _of_application(step, item)
+    for xid in item.xids:
+        yield from to_decide(step, item.owner, step.units.branches.get(xid))
 
 
 def _looks(step: Step, item: requests.Look) -> Demands:
@@ -500,12 +485,6 @@ def _sets_rights(step: Step, item: requests.SetRights) -> Demands:
     return wanted
 
 
-def _explains(step: Step, item: requests.ExplainRight) -> Demands:
-    """Let every actor ask about itself, also by its name."""
-    own = not item.who or item.who == str(step.actors.get(item.owner, ""))
-    return (NAMED,) if own else (MONITOR,)
-
-
 def of_job(step: Step, order: Order, queues: Iterable[str]) -> Demands:
     """Yield what a job needs at its queues, and at the destination of all messages: what the actor
     that started it would need to do the same by hand. Where messages return, each send is
@@ -519,12 +498,6 @@ def of_job(step: Step, order: Order, queues: Iterable[str]) -> Demands:
             yield from map(_to_take, places(step, name))
     if order.to:
         yield from _to_send(step, order.to)
-
-
-def _starts_job(step: Step, item: requests.StartJob) -> Demands:
-    assert item.order is not None, "the request was checked"
-    yield NAMED
-    yield from of_job(step, item.order, item.queues)
 
 
 def _cancels_job(step: Step, item: requests.CancelJob) -> Demands:
@@ -542,15 +515,24 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
     requests.Commit: _commits,
     requests.CommitBranch: _decides,
     requests.CommitGroup: _decides_group,
-    requests.CreateQueue: _creates,
+    requests.CreateQueue: lambda step, item: (
+        Demand((Right.CREATE,), QueueName(queue_key_of(item.properties))),
+    ),
     requests.DecisionDone: _tells,
-    requests.EndBranch: _ends_branch,
-    requests.ExplainRight: _explains,
+    requests.EndBranch: _takes_part,
+    # Every actor may ask about itself, also by its name.
+    requests.ExplainRight: lambda step, item: (
+        (NAMED,) if not item.who or item.who == str(step.actors.get(item.owner, "")) else (MONITOR,)
+    ),
     requests.ForgetGroup: _of_application,
     requests.LeaveDecision: _tells,
     requests.Look: _looks,
     requests.MoveMessage: _moves,
-    requests.OpenQueue: _opens,
+    requests.OpenQueue: lambda step, item: (
+        _to_send(step, item.name)
+        if item.access is Access.SEND
+        else [_open_at(place, item.access, item.share) for place in places(step, item.name)]
+    ),
     requests.PrepareBranch: _promises,
     requests.Promise: _promises,
     requests.PurgeQueue: _purges,
@@ -558,8 +540,8 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
     requests.RollbackBranch: _decides,
     requests.Send: lambda step, item: sends(step, item.items),
     requests.SetRights: _sets_rights,
-    requests.StartBranch: _starts,
-    requests.StartJob: _starts_job,
+    requests.StartBranch: _takes_part,
+    requests.StartJob: lambda step, item: chain((NAMED,), of_job(step, item.order, item.queues)),
 }
 """The rules for requests whose class says ``Needs.STATE``."""
 
@@ -633,21 +615,19 @@ def _require(step: Step, actor: Actor, demand: Demand) -> None:
         raise _nobody()
     if demand is NAMED or granted(step, actor, demand):
         return
+    # The place where the right is missing, as a command names it.
+    place = ""
+    if isinstance(demand.queue, QueuePattern):
+        place = f" {quote_word(str(demand.queue))}"
+    elif called := demand.said or demand.queue:
+        place = f" {quote_word(str(QueuePattern.exactly(called)))}"
     first, said = demand.rights[0], demand.said or str(demand.queue)
     judged = step.state.policy.judge(actor, first, demand.queue, said=said)
     raise AccessDenied(
         f"access denied: {judged.because}; an administrator can grant it: onceq grant "
         f"{quote_word(str(ActorPattern.exactly(str(actor))))} {first.value}"
-        f"{_describe_place(demand)}"
+        f"{place}"
     )
-
-
-def _describe_place(demand: Demand) -> str:
-    """Return the place where a right is missing, as a command names it."""
-    if isinstance(demand.queue, QueuePattern):
-        return f" {quote_word(str(demand.queue))}"
-    called = demand.said or demand.queue
-    return f" {quote_word(str(QueuePattern.exactly(called)))}" if called else ""
 
 
 def granted(step: Step, actor: Actor, demand: Demand) -> bool:

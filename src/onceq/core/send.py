@@ -88,7 +88,7 @@ from onceq.model.resultcodes import MessageClass
 from onceq.model.results import dooms, send_failed
 from onceq.model.run import LENGTH_TYPE, Run, largest_of, total_of
 from onceq.model.settings import KEEP_ALWAYS, Settings
-from onceq.packet.address import PROPERTIES_HEADER, MultiNames
+from onceq.packet.address import PROPERTIES_HEADER
 from onceq.packet.encode import Template, encode_fronts, encode_run, one_rest, template
 from onceq.packet.own import check_own
 
@@ -353,31 +353,27 @@ def _route(step: Step, item: SendItem, sent_s: int, transactional: bool, by: str
         if isinstance(queue, Queue) and queue.properties.transactional != transactional:
             raise wrong_kind(targets, transactional=transactional)
     lists = lists_of(step, destination, properties, by)
-    made = tuple(
-        _template(step, target, properties, lists, sent_s, transactional=transactional)
-        for target in targets
-    )
-    return Route(targets, made, _deadlines(step.settings, properties, sent_s), one_rest(made))
-
-
-def _template(
-    step: Step, target: Target, properties: Properties, lists: MultiNames | None, sent_s: int, *,
-    transactional: bool,
-) -> Template:  # fmt: skip
-    destination, manager = address_of(step, target)
-    properties = without_quiet_queues(step, target, properties)
-    return template(
-        source=step.identity.guid,
-        destination=destination,
-        destination_manager=manager,
-        admin=answer_address(step, properties.admin_queue),
-        response=answer_address(step, properties.response_queue),
-        properties=properties,
-        sent_time=sent_s,
-        transactional=transactional,
-        multi=lists,
-        report_queue=trace_queue(step) if properties.trace else b"",
-    )
+    made: list[Template] = []
+    for target in targets:
+        address, manager = address_of(step, target)
+        wanted = without_quiet_queues(step, target, properties)
+        made.append(
+            template(
+                source=step.identity.guid,
+                destination=address,
+                destination_manager=manager,
+                admin=answer_address(step, wanted.admin_queue),
+                response=answer_address(step, wanted.response_queue),
+                properties=wanted,
+                sent_time=sent_s,
+                transactional=transactional,
+                multi=lists,
+                report_queue=trace_queue(step) if wanted.trace else b"",
+            )
+        )
+    templates = tuple(made)
+    deadlines = _deadlines(step.settings, properties, sent_s)
+    return Route(targets, templates, deadlines, one_rest(templates))
 
 
 # ---- taking effect -----------------------------------------------------------------------
@@ -546,7 +542,16 @@ def _add_put(
         properties.acknowledge
         or (properties.journal and FATES[Side.BOTH, transactional, Ending.ARRIVED].journal)
     )
-    rest_of = _rest_of(build, part) if p.one_rest and not told else None
+    rest_of: RestOf | None = None
+    if p.one_rest and not told and p.whole is not None:
+        # The body is written once for any number of destinations.
+        puts, whole = build.change.puts, p.whole.packets
+        rest = p.templates[p.whole_index].properties
+        if (
+            p.whole_at < len(puts) and puts[p.whole_at] is p.whole
+            and worth_sharing(len(whole.data) - rest * len(whole), len(whole))
+        ):  # fmt: skip
+            rest_of = RestOf(p.whole_at, p.templates[part.index].properties, rest)
     if rest_of is not None:
         packets, address = part.fronts(rest_of, transaction, stream, number), 0
     else:
@@ -560,19 +565,6 @@ def _add_put(
     build.put(put)
     if told:
         _end_here(build, part, properties, packets, transaction, acks)
-
-
-def _rest_of(build: ChangeBuilder, part: DestinationBatch) -> RestOf | None:
-    """Return how a batch's packets for one target share their rests with those for another one, if
-    they do: the body is written once for any number of destinations."""
-    p, puts = part.prepared, build.change.puts
-    if p.whole is None or p.whole_at >= len(puts) or puts[p.whole_at] is not p.whole:
-        return None
-    rest = p.templates[p.whole_index].properties
-    packets = p.whole.packets
-    if not worth_sharing(len(packets.data) - rest * len(packets), len(packets)):
-        return None
-    return RestOf(p.whole_at, p.templates[part.index].properties, rest)
 
 
 def worth_sharing(size: int, count: int) -> bool:

@@ -163,14 +163,38 @@ class TrailCheck:
             for line, said in enumerate(map(read_line, whole), 1):
                 where = f"{name}, line {line}"
                 if isinstance(said, ActView):
-                    self._filed_act(where, said, before, bridged=bridged)
+                    self._one(where, said, before)
+                    if not bridged and before is not None and said.number > before.number + 1:
+                        lost = f"acts {before.number + 1} to {said.number - 1}"
+                        self._wrong(f"{where}: {lost} were removed")
+                    self._filed[said.number] = said
                     before, bridged = said, False
                 elif said is not None:
                     before, bridged = self._note(where, said, before, bridged=bridged)
             if any(isinstance(read_line(line), ActView) for line in behind):
                 self._wrong(f"{name}, line {len(whole) + 1}: it is damaged")
-        if self._filed:
-            self._compare_end()
+        if not self._filed:
+            return
+        # What the files and the store have of each other, now that all were read.
+        for where, after in self._forks:
+            first = self._filed.get(after + 1) or self._stored.get(after + 1)
+            if first is not None and first.what == RESTORE:
+                self._tell(f"{where}: a restore has undone the acts behind act {after}")
+            else:
+                self._wrong(
+                    f"{where}: the store lacks acts behind act {after}, and no restore says so"
+                )
+        for number, stored in self._stored.items():
+            filed = self._filed.get(number)
+            if filed is not None and filed.digest != stored.digest:
+                self._wrong(f"act {number} is one in the store, and another one in the files")
+        last, head = max(self._filed), self._head[0]
+        if last > head:
+            self._wrong(f"the files have acts {head + 1} to {last}, and the store lacks them")
+        elif last < head:
+            self._tell(f"the files end at act {last}, the store at act {head}")
+        elif self._filed[last].digest != self._head[1]:
+            self._wrong(f"act {last} is one in the store, and another one in the files")
 
     def heads(self, heads: Iterable[HeadView], holder: str) -> None:
         """What another queue manager holds of this one."""
@@ -181,7 +205,8 @@ class TrailCheck:
                 continue
             said = f"{holder} holds the digest of act {head.number}"
             undone = head.digest in self._undone.get(head.number, ())
-            if undone or self._restored_before(head.number):
+            acts = (*self._stored.values(), *self._filed.values())
+            if undone or any(act.what == RESTORE and act.number <= head.number for act in acts):
                 self._tell(f"{said}, which a restore has undone")
             elif head.number > self._head[0]:
                 self._wrong(f"{said}: acts behind {self._head[0]} were removed")
@@ -207,14 +232,6 @@ class TrailCheck:
         ):  # fmt: skip
             self._wrong(f"{where}: act {act.number} does not go on from act {before.number}")
 
-    def _filed_act(
-        self, where: str, act: ActView, before: ActView | None, *, bridged: bool
-    ) -> None:
-        self._one(where, act, before)
-        if not bridged and before is not None and act.number > before.number + 1:
-            self._wrong(f"{where}: acts {before.number + 1} to {act.number - 1} were removed")
-        self._filed[act.number] = act
-
     def _note(
         self, where: str, said: Mapping[str, Any], before: ActView | None, *, bridged: bool
     ) -> tuple[ActView | None, bool]:
@@ -239,37 +256,6 @@ class TrailCheck:
         return before, bridged
 
     # ---- at the end --------------------------------------------------------------------------
-
-    def _compare_end(self) -> None:
-        """What the files and the store have of each other, when all were read."""
-        for where, behind in self._forks:
-            if self._restored_behind(behind):
-                self._tell(f"{where}: a restore has undone the acts behind act {behind}")
-            else:
-                self._wrong(
-                    f"{where}: the store lacks acts behind act {behind}, and no restore says so"
-                )
-        for number, stored in self._stored.items():
-            filed = self._filed.get(number)
-            if filed is not None and filed.digest != stored.digest:
-                self._wrong(f"act {number} is one in the store, and another one in the files")
-        last, head = max(self._filed, default=0), self._head[0]
-        if last > head:
-            self._wrong(f"the files have acts {head + 1} to {last}, and the store lacks them")
-        elif last < head:
-            self._tell(f"the files end at act {last}, the store at act {head}")
-        elif self._filed[last].digest != self._head[1]:
-            self._wrong(f"act {last} is one in the store, and another one in the files")
-
-    def _restored_behind(self, number: int) -> bool:
-        """Whether the first act behind a number says that the store was put back."""
-        act = self._filed.get(number + 1) or self._stored.get(number + 1)
-        return act is not None and act.what == RESTORE
-
-    def _restored_before(self, number: int) -> bool:
-        """Whether a restore has undone what once had a number."""
-        acts = (*self._stored.values(), *self._filed.values())
-        return any(act.what == RESTORE and act.number <= number for act in acts)
 
     def _digest_of(self, number: int) -> str:
         if number == self._head[0]:

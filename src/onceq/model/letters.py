@@ -146,8 +146,12 @@ class Filter(Record, frozen=True):
         """Whether it is one of them."""
         message = letter.message
         age = max(now_s - message.arrived_time, 0)
+        if self.reason.startswith("0x"):
+            reason_fits = message.message_class == int(self.reason, 0)
+        else:
+            reason_fits = not self.reason or letter.reason == self.reason.casefold()
         return (
-            self._fits_reason(letter)
+            reason_fits
             and self.destination.replace("/", "\\").casefold() in message.destination.casefold()
             and self.label.casefold() in message.label.casefold()
             and (not self.origin or message.id.source == guid_bytes(self.origin))
@@ -155,13 +159,6 @@ class Filter(Record, frozen=True):
             and (not self.younger_s or age <= self.younger_s)
             and (not self.id or str(message.id) in _identifiers(self.id))
         )
-
-    def _fits_reason(self, letter: Letter) -> bool:
-        if not self.reason:
-            return True
-        if self.reason.startswith("0x"):
-            return letter.message.message_class == int(self.reason, 0)
-        return letter.reason == self.reason.casefold()
 
 
 CAUSES: Final[dict[int, str]] = {

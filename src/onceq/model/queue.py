@@ -134,10 +134,6 @@ class QueueProperties(Record, frozen=True):
                 raise IllegalPropertyValue(f"{name} is a GUID of {GUID_BYTES} bytes")
         if self.private and self.base_priority:
             raise IllegalPropertyValue("only public queues have a base priority (Q-24)")
-        self._check_poison()
-        self._check_name()
-
-    def _check_poison(self) -> None:
         then = self.poison_then
         if isinstance(then, str) and then.startswith(POISON_MOVE):
             name = then.removeprefix(POISON_MOVE)
@@ -152,6 +148,7 @@ class QueueProperties(Record, frozen=True):
             raise IllegalPropertyValue(
                 "only in a transactional queue can a receive be undone, and counted"
             )
+        self._check_name()
 
     def _check_name(self) -> None:
         if not isinstance(self.name, str):

@@ -68,7 +68,7 @@ PLANTED = (
     ),
     Planted(
         "gaps-in-the-files-are-none",
-        edited(audit_trail, "act.number > before.number + 1", "False"),
+        edited(audit_trail, "said.number > before.number + 1", "False"),
         CHECK + "test_what_was_changed_is_named_with_its_place",
     ),
     Planted(

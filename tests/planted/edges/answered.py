@@ -45,7 +45,7 @@ PLANTED = (
     ),
     Planted(
         "barred-messages-enter",
-        edited(admission, "if may and not run.barred:", "if may:"),
+        edited(admission, "if not may or run.barred:", "if not may:"),
         PEERS + "test_outside_transactions_acknowledgments_are_judged_too",
     ),
     Planted(
@@ -86,7 +86,7 @@ PLANTED = (
     ),
     Planted(
         "what-nobody-has-judged-goes-anywhere",
-        edited(resolve, "if homes or step.state.homes_kept else None", "if homes else None"),
+        edited(resolve, "and (homes or state.homes_kept)", "and homes"),
         HOMES + "test_what_was_forgotten_is_not_sent",
     ),
 )  # fmt: skip

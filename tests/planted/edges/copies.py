@@ -18,7 +18,8 @@ PROMISES = "tests/unit/core/test_rights_promises.py::test_"
 PLANTED = (
     Planted(
         "a-copy-tells-how-messages-ended",
-        edited(state, "            self._forget_report_requests()\n", ""),
+        edited(state, "for index, wanted in list(queue.wanting.items()):",
+               "for index, wanted in ():"),
         f"{ALONE}by_itself_acknowledgments_copy",
     ),
     Planted(
@@ -28,7 +29,8 @@ PLANTED = (
     ),
     Planted(
         "a-copy-goes-on-with-jobs",
-        edited(copies, "    running = step.state.jobs.running()\n", "    running = []\n"),
+        edited(copies, "        step.setup(each)\n",
+               "        if not isinstance(each, JobEnded):\n            step.setup(each)\n"),
         f"{ALONE}by_itself_jobs_copy",
     ),
     Planted(
@@ -39,18 +41,20 @@ PLANTED = (
     ),
     Planted(
         "a-copy-knows-tokens",
-        edited(copies, "        step.setup(TokenRevoked(name))\n", "        pass\n"),
+        edited(copies, "        step.setup(each)\n",
+               "        if not isinstance(each, TokenRevoked):\n            step.setup(each)\n"),
         f"{ALONE}by_itself_tokens_copy",
     ),
     Planted(
         "a-job-goes-on-into-the-next-queue-of-that-name",
-        edited(jobs, "        _check_targets(step, job)\n", ""),
+        edited(jobs, "if any(number not in step.state.all_queues for number in job.into):",
+               "if False:"),
         "tests/unit/core/management/test_jobs.py::"
         "test_a_job_does_not_go_on_into_the_next_queue_of_that_name",
     ),
     Planted(
         "what-an-owner-gives-stays",
-        edited(rights, "    return step.state.queues[name].number\n", "    return 0\n"),
+        edited(rights, "    queue = step.state.queues[name].number\n", "    queue = 0\n"),
         f"{OWNERS}what_an_owner_has_given_goes_with_the_queue",
     ),
     Planted(

@@ -109,8 +109,7 @@ PLANTED = (
     ),
     Planted(
         "branches-are-shown-whole",
-        edited(work_views, "        else _that_it_is_there(_view_branch(step, tx))\n",
-               "        else _view_branch(step, tx)\n"),
+        edited(work_views, "messages=0, bytes=0, received=0, queues=(), destinations=()\n", "\n"),
         f"{OWNED}a_branch_of_another_is_seen_without_what_it_does",
     ),
     Planted(
@@ -127,8 +126,8 @@ PLANTED = (
     ),
     Planted(
         "versions-are-shown-to-everybody",
-        edited(work_views, "return lambda one: whole or one[1].by == own",
-               "return lambda one: True"),
+        edited(work_views, "return lambda one: whole or",
+               "return lambda one: isinstance(one, tuple) or whole or"),
         f"{OWNED}versions_are_shown_to_whose_application_it_is",
     ),
     Planted(

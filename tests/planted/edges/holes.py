@@ -98,7 +98,7 @@ _ROWS: tuple[tuple[str, ModuleType, str, str, str], ...] = (
     ("a-beginning-is-named-once", order_acknowledgments, "if early.told < HOLE_TOLD_MAX:",
      "if False:", "a_lost_word_of_a_missing_beginning_is_said_again"),
     ("a-beginning-that-was-acknowledged-may-be-missing", order_acknowledgments,
-     "return outgoing.last_ack[0] < ack.stream", "return True",
+     "else told < ack.stream", "else True",
      "a_beginning_is_missing_only_before_anything_is_acknowledged"),
     ("a-beginning-is-believed-on-any-session", trust,
      "if not ack.number and peer.extended and ack.tells_holes:", "if not ack.number:",

@@ -37,7 +37,7 @@ def _keep_repetitions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _forget_the_way_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forward, "_learn", lambda step, run: None)
+    edited(forward, "if run.receipts and receipts.of_stream(", "if False and (")(monkeypatch)
 
 
 def _pass_nothing_on(monkeypatch: pytest.MonkeyPatch) -> None:

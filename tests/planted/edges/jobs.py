@@ -64,7 +64,7 @@ PLANTED = (
     ),
     Planted(
         "an-expired-token-has-its-jobs-done",
-        edited(core, "if token is None or token.over(step.now.wall_s):", "if False:"),
+        edited(core, "(token is None or token.over(step.now.wall_s)):", "False:"),
         CORE + "test_a_job_of_a_token_that_has_expired_fails",
     ),
     Planted(

@@ -57,13 +57,7 @@ PLANTED = (
     ),
     Planted(
         "branches-are-joined-by-anybody",
-        edited(
-            required_rights,
-            "    yield NAMED\n"
-            "    yield from to_decide(step, item.owner, step.units.branches.get(item.xid))\n\n\n"
-            "def _ends_branch",
-            "    yield NAMED\n\n\ndef _ends_branch",
-        ),
+        demanded(requests.StartBranch, Needs.NAME),
         ROWS,
     ),
     Planted(
@@ -86,18 +80,18 @@ PLANTED = (
     ),
     Planted(
         "what-is-for-others-needs-no-right",
-        edited(arrival, 'if own and not elsewhere else', "if own else"),
+        edited(arrival, "if elsewhere or not own:", "if not own:"),
         PACKETS,
     ),
     Planted(
         "what-others-have-sent-needs-no-right",
-        edited(arrival, 'if own and not elsewhere else', "if not elsewhere else"),
+        edited(arrival, "if elsewhere or not own:", "if elsewhere:"),
         PACKETS,
     ),
     Planted(
         "who-has-no-right-hears-which-queues-there-are",
-        edited(admission, "    if not peer.actor.free and _no_right(",
-               "    if not peer.actor.free and queue is not None and _no_right("),
+        edited(admission, "    if not peer.actor.free:\n",
+               "    if not peer.actor.free and queue is not None:\n"),
         PACKETS,
     ),
     Planted(

@@ -59,7 +59,7 @@ PLANTED = (
     ),
     Planted(
         "who-has-a-public-queue-is-believed-only-when-he-has-answered",
-        edited(trust, " or _in_directory(step, outgoing)", ""),
+        edited(trust, "if not now and outgoing.name.kind is Kind.PUBLIC:", "if False:"),
         f"{CASES}an_end_that_is_told_to_a_copy_counts_before_it_has_sent_there",
     ),
     Planted(

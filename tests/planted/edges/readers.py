@@ -69,7 +69,7 @@ PLANTED = (
     ),
     Planted(
         "a-full-journal-drops-what-was-to-be-kept",
-        replaced(receive, "_check_journal", lambda step, item, queue, places: None),
+        edited(receive, "    if item.keep:\n", "    if False:\n"),
         READERS + "a_full_journal_refuses_and_nothing_is_removed",
     ),
     Planted(

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.planted.planted import Planted
+from onceq.core.transfer import transmit
+from tests.planted.planted import Planted, edited
 
 POISON = "tests/daemon/test_poison_told.py::"
 REFUSED = "tests/conformance/test_refused.py::"
-
-
-def _acknowledged_before_refused(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.transfer import transmit
-
-    patch.setattr(transmit, "_load_ends", lambda *_: True)
 
 
 def _endings_are_counted_since_the_start_alone(patch: pytest.MonkeyPatch) -> None:
@@ -43,7 +38,8 @@ def _poison_is_no_dead_letter(patch: pytest.MonkeyPatch) -> None:
 
 
 PLANTED = (
-    Planted("acknowledged-before-it-is-told-to-be-refused", _acknowledged_before_refused,
+    Planted("acknowledged-before-it-is-told-to-be-refused",
+            edited(transmit, "ACK_LANE in untold.lanes and", "False and"),
             REFUSED + "test_the_refusal_is_told_before_the_acknowledgment_that_covers_it"),
     Planted("endings-are-not-in-a-checkpoint", _endings_are_counted_since_the_start_alone,
             "tests/unit/core/state/test_outgoing_queues_endings.py::"

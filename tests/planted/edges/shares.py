@@ -42,7 +42,7 @@ PLANTED = (
             edited(shares, "limit.whole - limit.reserve - total, 0", "limit.whole - total, 0"),
             FILLS),
     Planted("shares-administrators-have-no-reserve",
-            edited(asked, "administers=_administers(step, by)", "administers=not by"), FILLS),
+            edited(asked, "administers=administers", "administers=not by"), FILLS),
     Planted("shares-the-whole-has-no-end",
             edited(shares, "if total + more > limit.whole:", "if False:"), FILLS),
     Planted("shares-nobody-counts-queues", _unasked(operations, "QUEUES", "refusal(step, "), FILLS),

@@ -33,7 +33,9 @@ PLANTED = (
         PARTS + "all_parts_take_effect_by_one_record",
     ),
     Planted(
-        "anchors-are-left-out", replaced(xa_branch, "_is_anchor", lambda step, xid: False),
+        "anchors-are-left-out",
+        edited(xa_branch, "if not (tx.sends or tx.receives or anchor):",
+               "if not (tx.sends or tx.receives):"),
         PARTS + "what_was_given_up_is_rolled_back_everywhere",
     ),
     Planted(

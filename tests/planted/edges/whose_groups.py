@@ -42,7 +42,7 @@ PLANTED = (
     ),
     Planted(
         "attempts-have-no-owner",
-        edited(xa_branch, "        _check_attempt(step, item)\n", ""),
+        edited(xa_branch, "if attempt and not is_attempt_for(", "if False and not is_attempt_for("),
         f"{TESTS}nobody_decides_what_another_has_rolled_back",
     ),
     Planted(

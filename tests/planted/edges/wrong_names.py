@@ -44,7 +44,8 @@ PLANTED = (
     ),
     Planted(
         "a-private-name-needs-the-directory-although-a-direct-one-has-joined",
-        edited(connecting, "    return direct.protocol, direct.host\n", '    return "", ""\n'),
+        edited(connecting, "return (direct.protocol, direct.host, name.guid,",
+               'return ("", "", name.guid,'),
         EXPLAINED + "a_private_and_a_direct_name_need_no_directory_once_they_are_joined",
     ),
     Planted(

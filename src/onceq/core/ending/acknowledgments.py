@@ -247,7 +247,10 @@ def _acknowledge(mail: _AcknowledgmentBuilder, packet: Buffer, reason: MessageCl
         # Resolve all before anything is put: an acknowledgment is made once for each.
         targets = list(_targets(step, original.admin_queue, stranger=stranger, source=source))
     except NoDirectory as error:
-        if _may_wait(mail, stranger=stranger):
+        deferred = step.state.all_queues[ACKS_OWED]
+        lane = deferred.lanes[DEFERRED_LANE]
+        waits = lane.available + mail.build.next_counter(deferred, DEFERRED_LANE) - lane.next
+        if waits < ACKS_DEFERRED_MAX // (STRANGERS_SHARE if stranger else 1):
             return False
         name = original.admin_queue
         step.notice("too many acknowledgments wait for the directory: one is dropped", name,
@@ -257,14 +260,6 @@ def _acknowledge(mail: _AcknowledgmentBuilder, packet: Buffer, reason: MessageCl
         number = number or take_numbers(mail.build.step, mail.build.change, 1)
         _put(mail, target, original, reason, body, number)
     return True
-
-
-def _may_wait(mail: _AcknowledgmentBuilder, *, stranger: bool) -> bool:
-    """Return whether one more may wait for the directory."""
-    queue = mail.build.step.state.all_queues[ACKS_OWED]
-    lane = queue.lanes[DEFERRED_LANE]
-    waits = lane.available + mail.build.next_counter(queue, DEFERRED_LANE) - lane.next
-    return waits < ACKS_DEFERRED_MAX // (STRANGERS_SHARE if stranger else 1)
 
 
 def _targets(step: Step, text: str, *, stranger: bool, source: bytes) -> Iterator[Target]:

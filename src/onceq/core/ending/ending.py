@@ -247,13 +247,33 @@ def _carry_out(
     transactional: bool,
 ) -> None:  # fmt: skip
     """Leave what the row says of a part of a range; one send has made the part's requests."""
-    if fate.told is When.ALWAYS or (w is not None and fate.told is When.ASKED and _owes(w, reason)):
+    told = fate.told is When.ALWAYS
+    if fate.told is When.ASKED and w is not None and w.flags & PUT_ACKS:
+        asked = asked_by(MessageClass(reason))
+        told = any(asked & bit and w.flags & flag for bit, flag in _LATER)
+    if told:
         part.copies_to = (*part.copies_to, (ACKS_OWED, 0, reason))
     if w is not None and fate.final is not When.NEVER:
         tell_end(build, w, part.first, part.count, MessageClass(reason))
     elif w is not None:
         part.reason = reason
-    part.to = _taker(build, fate, w, part, reason, transactional=transactional)
+    # The queue that takes the packets over for their sender; 0 for none.
+    flags = w.flags if w is not None else 0
+    letter = fate.dead_letter is not When.NEVER and flags & PUT_DEADLETTER
+    if fate.journal:
+        kept = flags & PUT_JOURNAL and journal_room(build, build.size(part))
+        part.to = JOURNAL if kept else 0
+    elif letter or _keeps(build, fate, reason):
+        if not transactional:
+            part.to = DEAD_LETTER
+        elif w is None or not w.dead_letter_queue:
+            part.to = DEAD_XACT
+        else:
+            deleted = queue_being_deleted(build.step, part, reason)
+            part.to = own_or_system(build, w.dead_letter_queue, build.size(part), without=deleted)
+    else:
+        hidden = fate.hidden and flags & (PUT_NACK_ARRIVAL | PUT_JOURNAL)
+        part.to = DOUBTS_KEPT if hidden else 0
     if fate.kept:
         here = DEAD_XACT if transactional else DEAD_LETTER
         if part.to and part.to != here:
@@ -280,33 +300,6 @@ def keeps_refusal(settings: Settings, reason: int) -> bool:
     """Return whether a transactional message refused with this class is kept, though its sender has
     asked for no dead letter."""
     return reason in REFUSALS and settings.xact_dead_letter != KEEP_ASKED
-
-
-def _owes(w: ReportRequest, reason: int) -> bool:
-    """Return whether a report was requested of later ends of this class."""
-    if not w.flags & PUT_ACKS:
-        return False
-    asked = asked_by(MessageClass(reason))
-    return any(asked & bit and w.flags & flag for bit, flag in _LATER)
-
-
-def _taker(
-    build: ChangeBuilder, fate: Fate, w: ReportRequest | None, part: RangeChange, reason: int, *,
-    transactional: bool,
-) -> int:  # fmt: skip
-    """Return the queue that takes a part's packets over for its sender; 0 for none."""
-    flags = w.flags if w is not None else 0
-    if fate.journal:
-        return JOURNAL if flags & PUT_JOURNAL and journal_room(build, build.size(part)) else 0
-    wanted = fate.dead_letter is not When.NEVER and flags & PUT_DEADLETTER
-    if wanted or _keeps(build, fate, reason):
-        if not transactional:
-            return DEAD_LETTER
-        if w is None or not w.dead_letter_queue:
-            return DEAD_XACT
-        deleted = queue_being_deleted(build.step, part, reason)
-        return own_or_system(build, w.dead_letter_queue, build.size(part), without=deleted)
-    return DOUBTS_KEPT if fate.hidden and flags & (PUT_NACK_ARRIVAL | PUT_JOURNAL) else 0
 
 
 def gave_up(
@@ -386,7 +379,18 @@ def end_at_hand(build: ChangeBuilder, what: AtHand, ending: Ending, reason: int 
             build.step.counts.note(REFUSED_HERE, reason, len(packets.lengths), what.queue)
     if fate.journal and what.asked & PUT_JOURNAL and journal_room(build, size):
         build.put_copy(JOURNAL, packets, message=what.message)  # Q-12
-    letters = _dead_letter_queues(build, fate, what, size, reason)
+    # If this computer is both ends of a message, its share as the target (S0) and the one as the
+    # source (X-1) are one dead letter if one queue has both.
+    letters: list[int] = []
+    asked = fate.dead_letter is not When.NEVER and what.asked & PUT_DEADLETTER
+    asked = asked or _keeps(build, fate, reason)
+    if len(what.packets) and (asked or fate.kept):
+        letters = [DEAD_LETTER]
+        if what.transactional:
+            found = {DEAD_XACT} if fate.kept else set()
+            if asked:
+                found.add(own_or_system(build, what.own, size))
+            letters = sorted(found)
     if letters:
         build.step.counts.note(LETTERS, reason, len(packets.lengths), what.queue)
     for number in letters:
@@ -406,24 +410,6 @@ def end_at_hand(build: ChangeBuilder, what: AtHand, ending: Ending, reason: int 
         what.later.append((packets, what.level, reason))
     else:
         on_arrival(build, packets, what.level, reason)
-
-
-def _dead_letter_queues(
-    build: ChangeBuilder, fate: Fate, what: AtHand, size: int, reason: int
-) -> list[int]:
-    """Return the dead-letter queues that take packets at hand. If this computer is both ends of a
-    message, its share as the target (S0) and the one as the source (X-1) are one dead letter if one
-    queue has both."""
-    asked = fate.dead_letter is not When.NEVER and what.asked & PUT_DEADLETTER
-    asked = asked or _keeps(build, fate, reason)
-    if not len(what.packets) or not (asked or fate.kept):
-        return []
-    if not what.transactional:
-        return [DEAD_LETTER]
-    found = {DEAD_XACT} if fate.kept else set()
-    if asked:
-        found.add(own_or_system(build, what.own, size))
-    return sorted(found)
 
 
 # ---- portions ------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ Upholds: I4 (a copy sends nothing a second time), I12, I13, I21 (the original de
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Final
 
@@ -36,6 +36,7 @@ from onceq.core.state.setups import (
     JobEnded,
     QueueSet,
     RowsForgotten,
+    Setup,
     StorePutBack,
     TokenRevoked,
 )
@@ -85,12 +86,11 @@ def end_all(step: Step) -> dict[str, int]:
 # ---- what a copy ends ------------------------------------------------------------------------
 
 
-def _cancel_jobs(step: Step) -> int:
-    running = step.state.jobs.running()
-    for job in running:
-        state = JobState.CANCELLED.value
-        step.setup(JobEnded(job.number, state, step.now.wall_s, OF_ANOTHER))
-    return len(running)
+def _record_all(step: Step, made: Sequence[Setup]) -> int:
+    """Record each; return how many these are."""
+    for each in made:
+        step.setup(each)
+    return len(made)
 
 
 def _undo_promises(step: Step) -> int:
@@ -102,27 +102,6 @@ def _undo_promises(step: Step) -> int:
     for branch in list(step.state.branches):  # those that an operator has decided by hand
         step.setup(BranchForgotten(branch.number))
     return len(open_)
-
-
-def _drop_decisions(step: Step) -> int:
-    gtrids = list(step.state.branches.decisions)
-    for gtrid in gtrids:
-        step.setup(DecisionCarriedOut(gtrid=gtrid))
-    return len(gtrids)
-
-
-def _forget_rows(step: Step) -> int:
-    agents = list(step.state.branches.rows)
-    for agent in agents:
-        step.setup(RowsForgotten(agent=agent))
-    return len(agents)
-
-
-def _drop_tokens(step: Step) -> int:
-    names = [token.name for token in step.state.tokens.all()]
-    for name in names:
-        step.setup(TokenRevoked(name))
-    return len(names)
 
 
 def _set_messages_aside(step: Step) -> int:
@@ -158,16 +137,6 @@ def _release(step: Step, number: int) -> int:
     return count
 
 
-def _drop_owed(step: Step) -> int:
-    """Drop what is owed now. The record of the restore voids the reports that were requested of
-    later ends (``State._put_back``)."""
-    return _release(step, ACKS_OWED)
-
-
-def _drop_doubts(step: Step) -> int:
-    return _release(step, DOUBTS_KEPT)
-
-
 # ---- the table ---------------------------------------------------------------------------------
 
 _STAYS: Final = "as it was at the backup"
@@ -180,7 +149,13 @@ TABLE: Final = (
         "new message.",
         f"They end as cancelled, with the reason \"{OF_ANOTHER}\". Their numbers say how far they "
         "had come.",
-        ("jobs",), (), _cancel_jobs,
+        ("jobs",), (), lambda step: _record_all(
+            step,
+            [
+                JobEnded(job.number, JobState.CANCELLED.value, step.now.wall_s, OF_ANOTHER)
+                for job in step.state.jobs.running()
+            ],
+        ),
     ),
     ByItself(
         "promises",
@@ -194,14 +169,18 @@ TABLE: Final = (
         "Decisions for partners (databases, other queue managers)",
         "Told again, as far as the backup has them open.",
         "Forgotten. Partners ask the original.",
-        ("branches",), (), _drop_decisions,
+        ("branches",), (), lambda step: _record_all(
+            step, [DecisionCarriedOut(gtrid=gtrid) for gtrid in step.state.branches.decisions]
+        ),
     ),
     ByItself(
         "rows",
         "Rows by which databases have decided",
         "Those that the backup knows are looked for.",
         "None is looked for.",
-        ("branches",), (), _forget_rows,
+        ("branches",), (), lambda step: _record_all(
+            step, [RowsForgotten(agent=agent) for agent in step.state.branches.rows]
+        ),
     ),
     ByItself(
         "groups",
@@ -216,7 +195,9 @@ TABLE: Final = (
         "Tokens",
         "Tokens are " + _STAYS + ": one that was revoked since is good again, so revoke it again.",
         "Void, with what was granted to them by name.",
-        ("tokens",), (Timer.TOKENS,), _drop_tokens,
+        ("tokens",), (Timer.TOKENS,), lambda step: _record_all(
+            step, [TokenRevoked(token.name) for token in step.state.tokens.all()]
+        ),
     ),
     ByItself(
         "messages",
@@ -236,14 +217,16 @@ TABLE: Final = (
         "Sent, also a second time where the life that is undone has done so.",
         "None about messages that were in the copied store. Dead letters and journal copies for "
         "senders on this computer are kept.",
-        ("all_queues", "receipts", "homes_kept"), (), _drop_owed,
+        # The record of the restore voids the reports that were requested of later ends
+        # (``State._put_back``).
+        ("all_queues", "receipts", "homes_kept"), (), lambda step: _release(step, ACKS_OWED),
     ),
     ByItself(
         "doubts",
         "Questions about messages in doubt",
         "Asked.",
         "Not asked. Dead letters in doubt stay what they are.",
-        ("doubts",), (Timer.INQUIRE, Timer.ENDS), _drop_doubts,
+        ("doubts",), (Timer.INQUIRE, Timer.ENDS), lambda step: _release(step, DOUBTS_KEPT),
     ),
     ByItself(
         "answers",
@@ -358,7 +341,13 @@ def put_back(step: Step, item: PutBack) -> None:
     ended: dict[str, int] = {}
     if item.previous:
         ended = end_all(step)
-        _rename_public(step, item.instances)
+        public = [
+            queue.properties
+            for queue in step.state.queues.values()
+            if not queue.system and not queue.properties.private
+        ]
+        for properties, instance in zip(public, item.instances, strict=True):
+            step.setup(QueueSet(replace(properties, instance=instance)))
     aside = ended.get("messages", 0)
     step.setup(
         StorePutBack(
@@ -396,13 +385,3 @@ def tell(step: Step) -> None:
             "promises_undone": restored.promises, "tokens_dropped": restored.tokens,
         }  # fmt: skip
     step.act(Notice("this queue manager was put back from a backup", values))
-
-
-def _rename_public(step: Step, instances: tuple[bytes, ...]) -> None:
-    public = [
-        queue.properties
-        for queue in step.state.queues.values()
-        if not queue.system and not queue.properties.private
-    ]
-    for properties, instance in zip(public, instances, strict=True):
-        step.setup(QueueSet(replace(properties, instance=instance)))

@@ -121,28 +121,23 @@ def _inside(lane: Positions, spans: Sequence[Span]) -> Iterator[int]:
     for block in lane.blocks():
         if not block.live:
             continue
-        in_order = block.rising and block.rests is None
-        found = set(_by_search(block, spans) if in_order else _by_look(block, spans))
+        found: set[int] = set()
+        if block.rising and block.rests is None:
+            addresses, lengths = block.addresses, block.lengths
+            for start, end in spans:
+                first = max(bisect_right(addresses, start) - 1, 0)
+                near = range(first, bisect_left(addresses, end))
+                found.update(at for at in near if addresses[at] + lengths[at] > start)
+        else:
+            found.update(
+                at
+                for at in range(len(block.states))
+                for address, length in block.pieces(at, at + 1)
+                if any(address < end and address + length > start for start, end in spans)
+            )
         for at in sorted(found):
             if block.states[at] != REMOVED:
                 yield block.base + at
-
-
-def _by_search(block: PositionBlock, spans: Sequence[Span]) -> Iterator[int]:
-    addresses, lengths = block.addresses, block.lengths
-    for start, end in spans:
-        at = max(bisect_right(addresses, start) - 1, 0)
-        while at < len(addresses) and addresses[at] < end:
-            if addresses[at] + lengths[at] > start:
-                yield at
-            at += 1
-
-
-def _by_look(block: PositionBlock, spans: Sequence[Span]) -> Iterator[int]:
-    for at in range(len(block.states)):
-        for address, length in block.pieces(at, at + 1):
-            if any(address < end and address + length > start for start, end in spans):
-                yield at
 
 
 def _runs(lane: Positions, counters: Sequence[int]) -> Iterator[tuple[int, int, int]]:
@@ -355,7 +350,10 @@ def search(
         if first >= stop:
             continue
         looked += stop - first
-        picked = _picked(block, first, stop, base, end)
+        addresses, states = block.addresses, block.states
+        picked = [
+            i for i in range(first, stop) if base <= addresses[i] < end and states[i] != REMOVED
+        ]
         few = _fitting(block, picked, left)
         if few:
             lengths = array(LENGTH_TYPE, (block.lengths[i] for i in few))
@@ -390,11 +388,6 @@ def _span(block: PositionBlock, base: int, end: int) -> tuple[int, int]:
         return bisect_left(block.addresses, base), bisect_left(block.addresses, end)
     low, high = block.reach()
     return (0, len(block.addresses)) if low < end and high >= base else (0, 0)
-
-
-def _picked(block: PositionBlock, first: int, stop: int, base: int, end: int) -> list[int]:
-    addresses, states = block.addresses, block.states
-    return [i for i in range(first, stop) if base <= addresses[i] < end and states[i] != REMOVED]
 
 
 def _fitting(block: PositionBlock, picked: list[int], bytes_max: int) -> list[int]:

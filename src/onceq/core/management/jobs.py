@@ -40,7 +40,7 @@ from onceq.core.state.job_table import Failed, Job, JobMark, Source
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queue_tables import ACKS_OWED, DOUBTS_KEPT
-from onceq.core.state.queues import AnyQueue, Queue, place_of
+from onceq.core.state.queues import Queue, place_of
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import JobEnded, JobStarted
 from onceq.core.step.connections import CheckedBatch
@@ -96,7 +96,10 @@ def start(step: Step, item: StartJob) -> None:
         ends = [[index, lane.next] for index, lane in ordered(queue) if lane.available]
         sources.append([queue.number, name, ends])
         total += queue.available
-    into = _local_targets(step, order.to) if order.to else []
+    into: list[int] = []
+    if order.to:
+        names = (name for name in members(step, elements_of(order.to)) if is_local(step, name))
+        into = [local_queue(step, name).number for name in names]
     if any(number in into for number, _, _ in sources):
         raise InvalidParameter(f"{order.to} is where the messages stand: name another queue")
     item.number = jobs.next
@@ -110,12 +113,6 @@ def start(step: Step, item: StartJob) -> None:
     )  # fmt: skip
     step.act(RunJobs())
     step.answer(item.owner, item.request, _view(step, _found(step, item.number)))
-
-
-def _local_targets(step: Step, to: str) -> list[int]:
-    """Return the numbers of the queues here that a job sends to; raises QueueNotFound."""
-    names = (name for name in members(step, elements_of(to)) if is_local(step, name))
-    return [local_queue(step, name).number for name in names]
 
 
 @rule_for(CancelJob)
@@ -202,7 +199,9 @@ def batch(step: Step, item: JobBatch) -> None:
         step.answer(item.owner, item.request, job.work if job and job.running else None)
         return
     try:
-        _check_targets(step, job)
+        # Another queue of that name, perhaps of another owner, was never meant.
+        if any(number not in step.state.all_queues for number in job.into):
+            raise QueueDeleted(f"{job.order.to} was deleted since the job began")
         made = _carry_out(step, job, item)
     except (AccessDenied, QueueDeleted) as error:
         _end(step, job, JobState.FAILED, error.text)
@@ -244,7 +243,17 @@ def _tell_end(step: Step, job: Job) -> None:
 
 def _carry_out(step: Step, job: Job, item: JobBatch) -> ChangeBuilder:
     """Return the change that carries out a batch. Nothing is in effect yet."""
-    source, actor = job.sources[min(item.at, len(job.sources) - 1)], _actor_of(step, job)
+    source = job.sources[min(item.at, len(job.sources) - 1)]
+    actor: Actor | None = None
+    if not job.free:
+        kind, _, who = job.who.partition(":")
+        actor = Actor(ActorKind(kind), who)
+        token = step.state.tokens.get(who) if actor.kind is ActorKind.TOKEN else None
+        if actor.kind is ActorKind.TOKEN and (token is None or token.over(step.now.wall_s)):
+            raise AccessDenied(
+                f"access denied: the token {who!r}, by which this job was started, was revoked or "
+                "has expired"
+            )
     queue = step.state.all_queues.get(source.number)
     if actor is not None:
         check_all(step, actor, of_job(step, job.order, [source.name]))
@@ -257,9 +266,13 @@ def _carry_out(step: Step, job: Job, item: JobBatch) -> ChangeBuilder:
     build = ChangeBuilder(step)
     torn = _send(build, sent, Counter(deed.together for deed in item.deeds))
     if isinstance(queue, Queue) and job.order.action in _REMOVES:
-        _take_out(
-            build, queue, (deed for deed, _ in sent), purge=job.order.action is JobAction.PURGE
-        )
+        taken = _ranges(deed for deed, _ in sent)
+        if job.order.action is JobAction.PURGE:
+            for index, first, count in taken:
+                move = RangeChange(Op.END, queue.number, index, first, count)
+                end_range(build, move, Ending.NOT_RECEIVED, _PURGED)
+        else:
+            entrance.remove(build, queue, taken)
     build.change.marks = Marks(
         job=JobMark(
             job.number, item.to_at, item.after, item.looked, len(sent),
@@ -268,13 +281,6 @@ def _carry_out(step: Step, job: Job, item: JobBatch) -> ChangeBuilder:
         )
     )  # fmt: skip
     return build
-
-
-def _check_targets(step: Step, job: Job) -> None:
-    """Raise QueueDeleted if a queue here is gone that a job was to send to: another one of its
-    name, perhaps of another owner, was never meant."""
-    if any(number not in step.state.all_queues for number in job.into):
-        raise QueueDeleted(f"{job.order.to} was deleted since the job began")
 
 
 def _send(
@@ -302,26 +308,6 @@ def _send(
             )  # fmt: skip
             torn += apart
     return torn
-
-
-def _actor_of(step: Step, job: Job) -> Actor | None:
-    """Return the actor that has started a job, if it may not do everything.
-
-    Raises:
-        AccessDenied: Its token is no longer valid.
-    """
-    if job.free:
-        return None
-    kind, _, name = job.who.partition(":")
-    actor = Actor(ActorKind(kind), name)
-    if actor.kind is ActorKind.TOKEN:
-        token = step.state.tokens.get(name)
-        if token is None or token.over(step.now.wall_s):
-            raise AccessDenied(
-                f"access denied: the token {name!r}, by which this job was started, was revoked or "
-                "has expired"
-            )
-    return actor
 
 
 def _stands(step: Step, queue: Queue, source: Source, deed: JobDeed) -> bool:
@@ -372,15 +358,6 @@ def _prepared(
     return sent, failures
 
 
-def _take_out(build: ChangeBuilder, queue: Queue, deeds: Iterable[JobDeed], *, purge: bool) -> None:
-    if not purge:
-        entrance.remove(build, queue, _ranges(deeds))
-        return
-    for index, first, count in _ranges(deeds):
-        move = RangeChange(Op.END, queue.number, index, first, count)
-        end_range(build, move, Ending.NOT_RECEIVED, _PURGED)
-
-
 def _ranges(deeds: Iterable[JobDeed]) -> list[tuple[int, int, int]]:
     """Return lane, first counter and count of neighbours."""
     found: list[tuple[int, int, int]] = []
@@ -412,25 +389,21 @@ def expire(step: Step) -> None:
         if lane.next_expiry <= now_s:
             # Where many reports of ends were requested, each costs as much as a sent message.
             most = left if index in queue.wanting else left * UNASKED_FOR_ONE
-            ended = _expire_lane(step, queue, index, max(most, 1))
+            most = max(most, 1)
+            if isinstance(queue, OutgoingQueue):
+                ended = outgoing_queue.expire(step, queue, index, most)
+                if queue.lanes[index].next_expiry > now_s:
+                    in_doubt.inquire(step, queue)
+            elif number == DOUBTS_KEPT:
+                ended = in_doubt.give_up(step, index, most)
+            elif number == ACKS_OWED:
+                ended = acknowledgments.give_up(step, most)
+            else:
+                assert isinstance(queue, Queue)
+                ended = expire_some(step, queue, index, most)
             left -= ended if index in queue.wanting else ended // UNASKED_FOR_ONE
         state.expires_by(number, index)
         if lane.next_expiry > now_s and isinstance(queue, Queue) and queue.waiting:
             # Receives that were put off until nothing expired is left here.
             step.touched[number] = None
     state.next_expiry = state.expiry.next
-
-
-def _expire_lane(step: Step, queue: AnyQueue, index: int, count_max: int) -> int:
-    """End what has expired in one lane; return how many messages have ended."""
-    if isinstance(queue, OutgoingQueue):
-        ended = outgoing_queue.expire(step, queue, index, count_max)
-        if queue.lanes[index].next_expiry > step.now.wall_s:
-            in_doubt.inquire(step, queue)
-        return ended
-    if queue.number == DOUBTS_KEPT:
-        return in_doubt.give_up(step, index, count_max)
-    if queue.number == ACKS_OWED:
-        return acknowledgments.give_up(step, count_max)
-    assert isinstance(queue, Queue)
-    return expire_some(step, queue, index, count_max)

@@ -20,7 +20,7 @@ from onceq.core.management.paging import PagedListing, PageOrder
 from onceq.core.management.queue_views import people_call
 from onceq.core.names import find_queue
 from onceq.core.peers.trust import STAMP_SHIFT, rebind
-from onceq.core.state.peer_table import PREFIX, Binding, Progress
+from onceq.core.state.peer_table import PREFIX, Binding
 from onceq.core.state.setups import AddressBound, ClockBelieved, NameUnbound, StreamSetBack
 from onceq.core.step.connections import SET_BACK
 from onceq.core.step.step import Step, rule_for
@@ -36,7 +36,26 @@ from onceq.model.views.queues import StreamReset
 def reset_stream(step: Step, item: ResetStream) -> None:
     """Set a stream back."""
     reason = _reason(item.reason)
-    progress = _find(step, item.queue, item.source)
+    try:
+        local = find_queue(step, item.queue)
+    except OnceqError:
+        local = None
+    found = [
+        progress
+        for progress in step.state.progress.values()
+        if item.queue.casefold() in (progress.key, people_call(step, progress).casefold())
+        or (local is not None and leads_to(progress, local))
+    ]
+    found = [progress for progress in found if step.is_called(progress.source, item.source)]
+    if not found:
+        raise QueueNotFound(
+            f"no message stream from {item.source or 'nobody'} leads to {item.queue}; 'stream "
+            "list' shows what there is"
+        )
+    if len(found) > 1:
+        names = ", ".join(f"{p.key} from {guid_text(p.source)}" for p in found[:4])
+        raise InvalidParameter(f"{len(found)} streams are meant ({names}): name one of them")
+    (progress,) = found
     before = None if item.whole else step.state.memories.before(progress)
     done = StreamReset(
         queue=progress.key,
@@ -152,9 +171,17 @@ def forget_peer(step: Step, item: ForgetPeer) -> None:
             "shows what there is"
         )
     if not item.dry_run:
-        _let(step, found[0].name, guid)
+        bound = found[0].name
+        if bound.startswith(PREFIX):
+            step.setup(AddressBound(address=bound.removeprefix(PREFIX), guid=guid))
+        elif guid == NO_GUID:
+            step.setup(NameUnbound(name=bound))
+        elif step.state.bindings.full and step.state.bindings.get(bound) is None:
+            raise InsufficientResources("too many names are remembered already: forget some")
+        else:
+            rebind(step, bound, guid, by_hand=True)
         step.act_notice("an operator lets another queue manager answer under a name",
-                        name=found[0].name, before=found[0].id, now=item.to)  # fmt: skip
+                        name=bound, before=found[0].id, now=item.to)  # fmt: skip
     step.answer(item.owner, item.request, found[0])
 
 
@@ -163,39 +190,3 @@ def _given(text: str) -> bytes:
         return guid_bytes(text) if text else NO_GUID
     except ValueError:
         raise InvalidParameter(f"{text!r} is not the GUID of a queue manager") from None
-
-
-def _let(step: Step, name: str, guid: bytes) -> None:
-    """Bind a name or an address to that manager; NO_GUID: to whichever answers next."""
-    if name.startswith(PREFIX):
-        step.setup(AddressBound(address=name.removeprefix(PREFIX), guid=guid))
-    elif guid == NO_GUID:
-        step.setup(NameUnbound(name=name))
-    elif step.state.bindings.full and step.state.bindings.get(name) is None:
-        raise InsufficientResources("too many names are remembered already: forget some")
-    else:
-        rebind(step, name, guid, by_hand=True)
-
-
-def _find(step: Step, queue: str, source: str) -> Progress:
-    """Return the one stream that is meant."""
-    try:
-        local = find_queue(step, queue)
-    except OnceqError:
-        local = None
-    found = [
-        progress
-        for progress in step.state.progress.values()
-        if queue.casefold() in (progress.key, people_call(step, progress).casefold())
-        or (local is not None and leads_to(progress, local))
-    ]
-    found = [progress for progress in found if step.is_called(progress.source, source)]
-    if not found:
-        raise QueueNotFound(
-            f"no message stream from {source or 'nobody'} leads to {queue}; 'stream list' shows "
-            "what there is"
-        )
-    if len(found) > 1:
-        names = ", ".join(f"{p.key} from {guid_text(p.source)}" for p in found[:4])
-        raise InvalidParameter(f"{len(found)} streams are meant ({names}): name one of them")
-    return found[0]

@@ -83,7 +83,10 @@ def set_rights(step: Step, item: SetRights) -> None:
     """Grant rights, or take them away."""
     policy = step.state.policy
     if item.everywhere:
-        _everywhere(step, item)
+        # This manager follows when it has read that (``core/management/rights.py``).
+        read_directory(step, "a right that holds everywhere")
+        change = Regrant(item.grant, item.take, policy.shared, item.guid)
+        step.act(RewriteRights(item.owner, item.request, change))
         return
     grant = item.grant
     before = policy.given(grant.who, grant.pattern)
@@ -94,7 +97,13 @@ def set_rights(step: Step, item: SetRights) -> None:
             look_again(step)
         step.answer(item.owner, item.request, None)
         return
-    queue = _bound_to(step, item.owner, grant)
+    # The number of the queue that the grant goes with, as its giver has no more; 0: it stays.
+    queue, actor = 0, step.limited.get(item.owner)
+    needed = (Right.SET_RIGHTS, *grant.rights)
+    if actor is not None and not policy.stays(actor, needed, grant.pattern):
+        name = grant.pattern.name
+        assert name is not None, "rights by a pattern hold at all queues that it matches"
+        queue = step.state.queues[name].number
     # A grant that goes with a queue does not suffice for one that is to stay.
     enough = [one for one in before if not one.owner and one.queue in (0, queue)]
     if not grant.rights <= _rights(enough):
@@ -113,25 +122,6 @@ def _give(step: Step, grant: Grant) -> None:
     """Store a grant."""
     who, words, pattern, owner, queue, by = row_of_grant(grant)
     step.setup(RightsGiven(who, words, pattern, owner=owner, queue=queue, by=by))
-
-
-def _bound_to(step: Step, giver: int, grant: Grant) -> int:
-    """Return the queue's number that a grant goes with, as its giver has no more; 0: it stays."""
-    actor = step.limited.get(giver)
-    needed = (Right.SET_RIGHTS, *grant.rights)
-    if actor is None or step.state.policy.stays(actor, needed, grant.pattern):
-        return 0
-    name = grant.pattern.name
-    assert name is not None, "who has rights at names that a pattern matches has them at all queues"
-    return step.state.queues[name].number
-
-
-def _everywhere(step: Step, item: SetRights) -> None:
-    """Change the rights in the directory; this manager follows when it has read that
-    (``core/management/rights.py``)."""
-    read_directory(step, "a right that holds everywhere")
-    change = Regrant(item.grant, item.take, step.state.policy.shared, item.guid)
-    step.act(RewriteRights(item.owner, item.request, change))
 
 
 def own(step: Step, owner: int, queue: Queue) -> None:
@@ -216,21 +206,19 @@ def _asked(step: Step, item: Look) -> Callable[[Given], bool]:
     return fits
 
 
-def _view_grant(step: Step, given: Given) -> GrantView:
-    one, origin = given
-    rights = tuple(words_of(one.rights))
-    who, queues = str(one.who), str(one.pattern)
-    return copy_by_name(GrantView, one, who=who, rights=rights, pattern=queues, origin=origin)
-
-
-def _all_grants(step: Step, item: Look) -> list[Given]:
-    policy = step.state.policy
-    return [(one, "") for one in policy] + [(one, "directory") for one in policy.shared.grants]
-
-
 GRANTS: Final[PagedListing[Given, GrantView]] = PagedListing(
-    _all_grants,
-    _view_grant,
+    lambda step, item: [
+        *((one, "") for one in step.state.policy),
+        *((one, "directory") for one in step.state.policy.shared.grants),
+    ],
+    lambda step, given: copy_by_name(
+        GrantView,
+        given[0],
+        who=str(given[0].who),
+        rights=tuple(words_of(given[0].rights)),
+        pattern=str(given[0].pattern),
+        origin=given[1],
+    ),
     {
         "name": PageOrder(
             lambda step, one: (
@@ -381,14 +369,12 @@ def _all_tokens(step: Step, item: Look) -> Iterator[Used]:
     return ((token, used.get(token.name, 0)) for token in list(step.state.tokens))
 
 
-def _view_token(step: Step, one: Used) -> TokenView:
-    token, used = one
-    over = token.over(step.now.wall_s)
-    return copy_by_name(TokenView, token, expired=over, connections=used)
-
-
 TOKENS: Final[PagedListing[Used, TokenView]] = PagedListing(
-    _all_tokens, _view_token, {"name": PageOrder(lambda step, one: (one[0].name,), (str,))}
+    _all_tokens,
+    lambda step, one: copy_by_name(
+        TokenView, one[0], expired=one[0].over(step.now.wall_s), connections=one[1]
+    ),
+    {"name": PageOrder(lambda step, one: (one[0].name,), (str,))},
 )
 """All tokens, without their secrets."""
 

@@ -34,23 +34,22 @@ def note(step: Step, item: Any, error: OnceqError | None) -> None:
     if item.owner not in step.actors or getattr(item, "dry_run", False):
         return
     deed = TABLE[type(item)](step, item)
-    if deed.what and (error is None or _worth(step, item, error)):
-        idle = error is None and not step.decision.records and _only_answers(step)
-        note_act(step, item.owner, deed, "" if error is None else error.code, idle=idle)
-
-
-def _only_answers(step: Step) -> bool:
-    """Return whether the step only answers the request, and does nothing else."""
+    if not deed.what:
+        return
+    if error is not None:
+        # A refusal is recorded for a missing right, of a named actor, once an hour.
+        actor = step.actors[item.owner]
+        if error.code != "access-denied" or actor.kind is ActorKind.NOBODY:
+            return
+        if not step.first_time("an act was refused", f"{actor} {type(item).__name__}"):
+            return
+    # Whether the step only answers the request, and does nothing else.
     actions = step.decision.actions
-    return bool(actions) and all(isinstance(action, Answer) for action in actions)
-
-
-def _worth(step: Step, item: Request, error: OnceqError) -> bool:
-    """Return whether to record a refusal: for a missing right, of a named actor, once an hour."""
-    actor = step.actors[item.owner]
-    if error.code != "access-denied" or actor.kind is ActorKind.NOBODY:
-        return False
-    return step.first_time("an act was refused", f"{actor} {type(item).__name__}")
+    idle = (
+        error is None and not step.decision.records
+        and bool(actions) and all(isinstance(action, Answer) for action in actions)
+    )  # fmt: skip
+    note_act(step, item.owner, deed, "" if error is None else error.code, idle=idle)
 
 
 @rule_for(Witnessed)
@@ -91,21 +90,10 @@ def end(step: Step) -> TrailView:
 # ---- wording -----------------------------------------------------------------------------------
 
 
-def _created(step: Step, item: requests.CreateQueue) -> AuditEntry:
-    made = item.properties
-    assert made is not None, "the request was checked"
-    return AuditEntry("create queue", f"private$\\{made.name}" if made.private else made.name)
-
-
 def _rights(step: Step, item: requests.SetRights) -> AuditEntry:
     at = f" at {item.pattern}" if item.pattern else ""
     verb, where = "revoke" if item.take else "grant", " everywhere" if item.everywhere else ""
     return AuditEntry(f"{verb}{where}", f"{item.who} {','.join(words_of(item.grant.rights))}{at}")
-
-
-def _steered(step: Step, item: requests.SteerOutgoing) -> AuditEntry:
-    action = item.action if isinstance(item.action, str) else item.action.value
-    return AuditEntry(action.replace("-", " "), item.destination or WHOLE)
 
 
 def _decided(step: Step, item: requests.CommitBranch | requests.RollbackBranch) -> AuditEntry:
@@ -148,7 +136,9 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], AuditEntry]]] = {
     requests.AskRows: _accepted,
     requests.CancelJob: lambda step, item: AuditEntry("cancel job", str(item.number)),
     requests.CommitBranch: _decided,
-    requests.CreateQueue: _created,
+    requests.CreateQueue: lambda step, item: AuditEntry(
+        "create queue", ("private$\\" if item.properties.private else "") + item.properties.name
+    ),
     requests.CreateToken: _named("create token"),
     requests.DeleteQueue: _named("delete queue"),
     requests.EditDirectory: lambda step, item: AuditEntry(f"{item.what} list", item.name),
@@ -173,7 +163,10 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], AuditEntry]]] = {
     ),
     requests.SetRights: _rights,
     requests.StartJob: _job,
-    requests.SteerOutgoing: _steered,
+    requests.SteerOutgoing: lambda step, item: AuditEntry(
+        (item.action if isinstance(item.action, str) else item.action.value).replace("-", " "),
+        item.destination or WHOLE,
+    ),
 }
 """What is recorded of each request."""
 

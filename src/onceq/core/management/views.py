@@ -146,8 +146,21 @@ def _meaning(step: Step, owner: int, name: FormatName) -> dict[str, str]:
 
 
 def _here(step: Step, owner: int, name: FormatName) -> dict[str, str]:
+    # The rule by which it is one of this computer.
+    host, directory = name.host.casefold(), step.names.directory
+    rule = f"{name.host} is one of the addresses in onceq.toml"
+    if name.kind is Kind.PUBLIC and directory is not None and name.guid in directory.queues:
+        rule = "the directory says that it is here"
+    elif name.kind is Kind.PUBLIC:
+        rule = "a public queue of this manager"
+    elif name.kind is not Kind.DIRECT:
+        rule = "the GUID is that of this queue manager"
+    elif host in HERE:
+        rule = f"{name.host} is this computer, wherever it is used"
+    elif host == step.identity.name.casefold():
+        rule = f"{name.host} is the name of this queue manager"
     found: dict[str, str] = {
-        "leads_to": "here", "rule": _why_here(step, name), "manager": step.identity.name,
+        "leads_to": "here", "rule": rule, "manager": step.identity.name,
         "manager_id": guid_text(step.identity.guid),
     }  # fmt: skip
     outgoing = known_outgoing(step, name)
@@ -161,22 +174,6 @@ def _here(step: Step, owner: int, name: FormatName) -> dict[str, str]:
         return {**found, "queue": title_of(local_queue(step, name))}
     except OnceqError as error:
         return {**found, "leads_to": "nobody", "rule": f"{found['rule']}; {error.text}"}
-
-
-def _why_here(step: Step, name: FormatName) -> str:
-    """Return the rule by which a name is one of this computer."""
-    host = name.host.casefold()
-    if name.kind is Kind.PUBLIC:
-        directory = step.names.directory
-        known = directory is not None and name.guid in directory.queues
-        return "the directory says that it is here" if known else "a public queue of this manager"
-    if name.kind is not Kind.DIRECT:
-        return "the GUID is that of this queue manager"
-    if host in HERE:
-        return f"{name.host} is this computer, wherever it is used"
-    if host == step.identity.name.casefold():
-        return f"{name.host} is the name of this queue manager"
-    return f"{name.host} is one of the addresses in onceq.toml"
 
 
 def _list(step: Step, name: FormatName) -> dict[str, str]:
@@ -210,10 +207,30 @@ def _elsewhere(step: Step, owner: int, name: FormatName) -> dict[str, str]:
     elif guid == NO_GUID and whole:
         # The manager that has answered under the name until now.
         guid = step.state.bindings.guid_of(asked.bound_name) or NO_GUID
+    directory = step.names.directory
+    computer = directory.computer_of(guid) if directory is not None and guid != NO_GUID else None
+    manager = step.sessions.computer_names.get(guid, "") if whole else ""
+    if computer is not None:
+        manager = computer.name
+    via = step.names.routes_to.get(name.guid) if name.kind is Kind.PRIVATE else None
+    if via is not None:
+        rule = f"[routes] in onceq.toml: {via} passes its messages on"
+    elif name.kind is Kind.PRIVATE:
+        rule = "the GUID is that of another queue manager"
+    elif name.kind is Kind.PUBLIC:
+        placed = computer_of(step, name)
+        rule = (
+            f"the directory says that it is on {placed.name}" if placed is not None
+            else "a direct name of the queue, or the manager that has answered for it, is known"
+        )  # fmt: skip
+    else:
+        rule = f"{name.host} is neither the name of this queue manager nor one of its addresses"
+    if outgoing is not None and outgoing.name.key() != name.key():
+        rule += f"; it means the same queue as {outgoing.name}, and shares its outgoing queue"
     found: dict[str, str] = {
-        "leads_to": "elsewhere", "queue": path, "manager": _called(step, guid, whole=whole) or host,
+        "leads_to": "elsewhere", "queue": path, "manager": manager or host,
         "manager_id": guid_text(guid) if guid != NO_GUID else "",
-        "rule": _why_elsewhere(step, name, outgoing),
+        "rule": rule,
     }  # fmt: skip
     if not whole:
         return {**found, "rule": f"{found['rule']}; {_NOT_SHOWN}"}
@@ -229,33 +246,6 @@ def _elsewhere(step: Step, owner: int, name: FormatName) -> dict[str, str]:
     if peer is not None:
         found |= {"session": peer.address, "manager_id": guid_text(peer.peer)}
     return found
-
-
-def _called(step: Step, guid: bytes, *, whole: bool) -> str:
-    directory = step.names.directory
-    known = directory.computer_of(guid) if directory is not None and guid != NO_GUID else None
-    if known is not None:
-        return known.name
-    return step.sessions.computer_names.get(guid, "") if whole else ""
-
-
-def _why_elsewhere(step: Step, name: FormatName, outgoing: OutgoingQueue | None) -> str:
-    via = step.names.routes_to.get(name.guid) if name.kind is Kind.PRIVATE else None
-    if via is not None:
-        why = f"[routes] in onceq.toml: {via} passes its messages on"
-    elif name.kind is Kind.PRIVATE:
-        why = "the GUID is that of another queue manager"
-    elif name.kind is Kind.PUBLIC:
-        computer = computer_of(step, name)
-        why = (
-            f"the directory says that it is on {computer.name}" if computer is not None
-            else "a direct name of the queue, or the manager that has answered for it, is known"
-        )  # fmt: skip
-    else:
-        why = f"{name.host} is neither the name of this queue manager nor one of its addresses"
-    if outgoing is not None and outgoing.name.key() != name.key():
-        why += f"; it means the same queue as {outgoing.name}, and shares its outgoing queue"
-    return why
 
 
 # ---- views ---------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 from heapq import merge, nsmallest
-from typing import Final
+from typing import Final, TypeVar
 
 from onceq.core.decision import HistoryWanted
 from onceq.core.management.paging import LATER, PagedListing, PageOrder
@@ -47,6 +47,8 @@ from onceq.model.views.queues import (
 )
 from onceq.model.views.view import copy_by_name
 
+T = TypeVar("T")
+
 # ---- branch views --------------------------------------------------------------------------------
 
 
@@ -55,7 +57,9 @@ def branches(step: Step, owner: int) -> list[BranchView]:
     whole = may(step, owner, (MONITOR,))
     found = [
         _view_branch(step, tx) if whole or may(step, owner, to_decide(step, owner, tx))
-        else _that_it_is_there(_view_branch(step, tx))
+        else replace(
+            _view_branch(step, tx), messages=0, bytes=0, received=0, queues=(), destinations=()
+        )
         for tx in step.units.branches.values()
     ]  # fmt: skip
     found += [
@@ -76,10 +80,6 @@ def branches(step: Step, owner: int) -> list[BranchView]:
         if b.by_hand is not None
     ]
     return found
-
-
-def _that_it_is_there(view: BranchView) -> BranchView:
-    return replace(view, messages=0, bytes=0, received=0, queues=(), destinations=())
 
 
 def _view_branch(step: Step, tx: Transaction) -> BranchView:
@@ -115,29 +115,25 @@ def decisions(step: Step, owner: int) -> list[DecisionView]:
     ]
 
 
-def _group_view(step: Step, one: tuple[str, Group]) -> GroupView:
-    app, group = one
-    left = sum(one.by == group.by for one in step.state.branches.of_group(group.prefix))
-    return copy_by_name(GroupView, group, app=app, since=group.at_s, left=left)
-
-
-def _own_groups(step: Step, item: Look) -> Callable[[tuple[str, Group]], bool]:
+def _own(step: Step, item: Look, by: Callable[[T], str]) -> Callable[[T], bool]:
+    """Return the choice of what is one's own, for an actor that may not look at all of it."""
     whole, own = may(step, item.owner, (MONITOR,)), step.known_by(item.owner)
-    return lambda one: whole or one[1].by == own
+    return lambda one: whole or by(one) == own
 
 
 GROUPS: Final[PagedListing[tuple[str, Group], GroupView]] = PagedListing(
     lambda step, item: list(step.state.groups),
-    _group_view,
+    lambda step, one: copy_by_name(
+        GroupView,
+        one[1],
+        app=one[0],
+        since=one[1].at_s,
+        left=sum(tx.by == one[1].by for tx in step.state.branches.of_group(one[1].prefix)),
+    ),
     {"name": PageOrder(lambda step, one: (one[0],), (str,))},
-    _own_groups,
+    lambda step, item: _own(step, item, lambda one: one[1].by),
 )
 """Applications that commit groups of branches."""
-
-
-def _own_transactions(step: Step, item: Look) -> Callable[[Transaction], bool]:
-    whole, own = may(step, item.owner, (MONITOR,)), step.known_by(item.owner)
-    return lambda one: whole or step.known_by(one.owner) == own
 
 
 TRANSACTIONS: Final[PagedListing[Transaction, TransactionView]] = PagedListing(
@@ -148,7 +144,7 @@ TRANSACTIONS: Final[PagedListing[Transaction, TransactionView]] = PagedListing(
         who=str(step.actors.get(tx.owner, "")), place=step.places.get(tx.owner, ""),
     ),
     {"number": PageOrder(lambda step, tx: (tx.owner, tx.number), (int, int))},
-    _own_transactions,
+    lambda step, item: _own(step, item, lambda tx: step.known_by(tx.owner)),
 )  # fmt: skip
 """Transactions that are open."""
 
@@ -211,9 +207,28 @@ def _told_consumers(step: Step, item: Look, queue: Queue) -> Iterator[None]:
     found = [one for one in found if one.rests is None or _is_there(step, one.rests)]
     if not may(step, item.owner, (MONITOR,)):
         own = step.known_by(item.owner)
-        found = [one for one in found if _is_of(step, one) == own]
-    found = nsmallest(CONSUMERS_SHOWN_MAX, found, key=_rank)
-    step.answer(item.owner, item.request, [_view_consumer(step, queue, one) for one in found])
+        found = [
+            one for one in found
+            if own == (step.known_by(one.owner) if one.rests is None else whose(step, one.rests))
+        ]  # fmt: skip
+    views: list[ConsumerView] = []
+    for one in nsmallest(CONSUMERS_SHOWN_MAX, found, key=_rank):
+        resting = one.rests
+        by = whose(step, resting) if resting is not None else ""
+        views.append(
+            copy_by_name(
+                ConsumerView,
+                one,
+                queue=queue.title,
+                who=by or str(step.actors.get(one.owner, "")),
+                place=step.places.get(one.owner, ""),
+                connection=0 if resting is not None else one.owner,
+                access=", ".join(one.access),
+                denies="receive" if one.denies else "",
+                since=one.since_s or one.opened_s,
+            )
+        )
+    step.answer(item.owner, item.request, views)
 
 
 def _rank(one: _Consumer) -> tuple[int, int, int]:
@@ -265,27 +280,6 @@ def _holds(one: _Consumer, tx: Transaction, count: int, since_s: int) -> None:
     if not one.holds or since_s < one.since_s:
         one.since_s, one.branch = since_s, str(tx.xid) if tx.xid is not None else ""
     one.holds += count
-
-
-def _is_of(step: Step, one: _Consumer) -> str:
-    """Return whose it is, in the words of ``Step.known_by``."""
-    return step.known_by(one.owner) if one.rests is None else whose(step, one.rests)
-
-
-def _view_consumer(step: Step, queue: Queue, one: _Consumer) -> ConsumerView:
-    resting = one.rests
-    by = whose(step, resting) if resting is not None else ""
-    return copy_by_name(
-        ConsumerView,
-        one,
-        queue=queue.title,
-        who=by or str(step.actors.get(one.owner, "")),
-        place=step.places.get(one.owner, ""),
-        connection=0 if resting is not None else one.owner,
-        access=", ".join(one.access),
-        denies="receive" if one.denies else "",
-        since=one.since_s or one.opened_s,
-    )
 
 
 def failing(step: Step) -> Generator[None, None, tuple[dict[str, str], int]]:

@@ -122,13 +122,16 @@ def homes_of(step: Step, peer: Peer, source: bytes, name: FormatName) -> Homes:
             # Answers wait for the directory, and go where an operator has written there.
             return ANYWHERE
         return ANYWHERE if computer is not None and computer.guid == source else NOWHERE
-    return _homes_of_host(step, peer, source, name) if name.kind is Kind.DIRECT else NOWHERE
-
-
-def _homes_of_host(step: Step, peer: Peer, source: bytes, name: FormatName) -> frozenset[str]:
+    if name.kind is not Kind.DIRECT:
+        return NOWHERE
     own = address_of(peer.address)
     # A client on loopback with a certificate may come from far, through a tunnel.
-    known = not is_near(own) or peer.actor.kind is ActorKind.ADDRESS or _in_book(step, name)
+    known = not is_near(own) or peer.actor.kind is ActorKind.ADDRESS
+    if not known:
+        # The configuration may say where the host of the name is.
+        http = name.protocol[:4] == "HTTP"
+        key = url_of(name).partition("//")[2].partition("/")[0] if http else ""
+        known = bool(step.names.book.find(f"{name.protocol}://{key}" if key else name.host)[0])
     home = frozenset((own,)) if own and known else NOWHERE
     host = host_in(name)
     said = address_of(host)
@@ -153,12 +156,6 @@ def host_in(name: FormatName) -> str:
 
 def _passes_on(step: Step, actor: Actor) -> bool:
     return step.state.policy.judge(actor, Right.FORWARD).allowed
-
-
-def _in_book(step: Step, name: FormatName) -> bool:
-    """Return whether the configuration says where the host of a name is."""
-    key = url_of(name).partition("//")[2].partition("/")[0] if name.protocol[:4] == "HTTP" else ""
-    return bool(step.names.book.find(f"{name.protocol}://{key}" if key else name.host)[0])
 
 
 # ---- http receipts -------------------------------------------------------------------------------

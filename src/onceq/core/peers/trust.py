@@ -85,7 +85,14 @@ def serves(
     name = outgoing.bound_name
     if not name:
         return guid == outgoing.name.guid
-    now = step.state.bindings.guid_of(name) or _in_directory(step, outgoing)
+    now = step.state.bindings.guid_of(name)
+    if not now and outgoing.name.kind is Kind.PUBLIC:
+        # There may have been no answer for the queue yet: a copy of this manager may have sent what
+        # waits there. The directory is no neighbour's word, but a file, in which a manager cannot
+        # register another one's queue or name (``directory/contract.py``); and a manager that is
+        # connected to through it must have that GUID (``core/transfer/connecting.py``).
+        computer = computer_of(step, outgoing.name)
+        now = b"" if computer is None or computer.guid == NO_GUID else computer.guid
     if guid == now and (counter is None or counter >= outgoing.served_from):
         return True
     if any(
@@ -97,18 +104,6 @@ def serves(
         return False
     # What was acknowledged before names were bound may end by any manager's word, as it did then.
     return counter is None or outgoing.ordered_lane.state(counter) == AWAITING
-
-
-def _in_directory(step: Step, outgoing: OutgoingQueue) -> bytes:
-    """Return which manager has a public queue by the directory; empty if that is unknown. There may
-    have been no answer for the queue yet: a copy of this manager may have sent what waits there.
-
-    That is no neighbour's word: the directory is a file, in which a manager cannot register another
-    one's queue or name (``directory/contract.py``), and a manager that is connected to through it
-    must have that GUID (``core/transfer/connecting.py``)."""
-    name = outgoing.name
-    computer = computer_of(step, name) if name.kind is Kind.PUBLIC else None
-    return b"" if computer is None or computer.guid == NO_GUID else computer.guid
 
 
 def settles(step: Step, peer: Peer, doubt: Doubt, guid: bytes) -> bool:
@@ -356,17 +351,31 @@ def unproven_sessions(step: Step, guid: bytes) -> list[int]:
 
 def may_not_serve(step: Step, outgoing: OutgoingQueue, who: Identification, guid: bytes) -> str:
     """Return why a manager may not get what waits in an outgoing queue; "" if it may."""
-    if outgoing.over_http or who.proof is Proof.ITSELF or _looked_for(step, outgoing) == guid:
+    if outgoing.over_http or who.proof is Proof.ITSELF:
         return ""
-    name, to = connected_name(step, outgoing), outgoing.name.guid
+    kind, to = outgoing.name.kind, outgoing.name.guid
+    lead = lead_of(step, outgoing) if kind is Kind.PUBLIC else None
+    # Which manager has the queue by its name, or by the directory; and the computer that is looked
+    # up by its name or address ("": by a GUID).
+    holder, host = b"", outgoing.name.host
+    if kind is Kind.PRIVATE:
+        holder, host = to, step.names.routes_to.get(to, "")
+    elif lead is not None:
+        holder, host = lead[2], lead[1]
+    if holder == guid and (kind is Kind.PRIVATE or holder != NO_GUID):
+        return ""
+    name = connected_name(step, outgoing)
     plain = who.proof is not Proof.CERTIFICATE
     if plain and outgoing.name.kind is Kind.PRIVATE and to != guid and has_proof(step, who, to):
         return why_not_guid(who, to, proven=True)
     known = step.state.bindings.get(name) if name else None
     bound = known.guid if known is not None else b""
-    host = _asked_for(step, outgoing)
-    if not bound and host and _registered(step, host) == guid:
-        return ""
+    if not bound and host:
+        # No manager can take another one's name in the directory.
+        directory = step.names.directory
+        entry = directory.computer(host) if directory is not None else None
+        if entry is not None and entry.guid == guid != NO_GUID:
+            return ""
     pinned = pins(step) or (plain and bool(bound) and has_proof(step, who, bound))
     reason = why_not_name(who, guid, host, bound, pinned=pinned) if name else ""
     if not reason:
@@ -389,30 +398,6 @@ def may_not_serve(step: Step, outgoing: OutgoingQueue, who: Identification, guid
 def pins(step: Step) -> bool:
     """Return whether a name stays with the manager that has answered under it."""
     return step.settings.pin_peers or step.doors.identity
-
-
-def _asked_for(step: Step, outgoing: OutgoingQueue) -> str:
-    """Return the computer that is looked up by its name or address; "": by a GUID."""
-    name = outgoing.name
-    if name.kind is Kind.PRIVATE:
-        return step.names.routes_to.get(name.guid, "")
-    lead = lead_of(step, outgoing) if name.kind is Kind.PUBLIC else None
-    return lead[1] if lead is not None else name.host
-
-
-def _looked_for(step: Step, outgoing: OutgoingQueue) -> bytes:
-    """Return the queue manager that has the queue by its name, or by the directory."""
-    if outgoing.name.kind is Kind.PRIVATE:
-        return outgoing.name.guid
-    lead = lead_of(step, outgoing) if outgoing.name.kind is Kind.PUBLIC else None
-    return lead[2] if lead is not None and lead[2] != NO_GUID else b""
-
-
-def _registered(step: Step, host: str) -> bytes:
-    """Return which manager has a name by the directory; no manager can take another one's there."""
-    directory = step.names.directory
-    entry = directory.computer(host) if directory is not None else None
-    return entry.guid if entry is not None and entry.guid != NO_GUID else b""
 
 
 def rebind(step: Step, name: str, guid: bytes, *, by_hand: bool = False) -> None:

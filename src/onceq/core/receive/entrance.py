@@ -105,7 +105,21 @@ def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
         handle = Handle(item.owner, queue.number, item.access, item.share)
         return handle, Opened(step.readers.next_handle, False, None)
     end_overdue(step, queue)
-    _check_sharing(step, queue, item.access, item.share)
+    # The table of Q-41 applies to the handle that comes later. If it denies nothing, it is excluded
+    # only by those that do.
+    denies = item.share is Share.DENY_RECEIVE
+    for held in (queue.handles if denies else queue.denying).values():
+        if held.access in (Access.SEND, Access.MOVE):
+            continue
+        if held.share is Share.DENY_RECEIVE and (
+            item.access is Access.RECEIVE or (denies and held.access is Access.RECEIVE)
+        ):
+            raise _denied(step, queue, held)
+        if held.access is Access.RECEIVE and denies:
+            raise SharingViolation(
+                f"queue {queue.properties.name} is open for receiving elsewhere"
+                f"{_holder(step, held)}"
+            )
     handle = Handle(
         item.owner, queue.number, item.access, item.share, who=item.note, since_s=step.now.wall_s
     )
@@ -115,26 +129,6 @@ def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
         queue.denying[step.readers.next_handle] = handle
         turn = queue.turns = queue.turns + 1
     return handle, Opened(step.readers.next_handle, True, queue.properties.transactional, turn)
-
-
-def _check_sharing(step: Step, queue: Queue, access: Access, share: Share) -> None:
-    """Apply the table of Q-41 to the handle that comes later."""
-    # A handle that denies nothing is excluded only by those that do.
-    for held in (queue.handles if share is Share.DENY_RECEIVE else queue.denying).values():
-        if held.access in (Access.SEND, Access.MOVE):
-            continue
-        excluded = held.share is Share.DENY_RECEIVE and (
-            access is Access.RECEIVE
-            or (share is Share.DENY_RECEIVE and held.access is Access.RECEIVE)
-        )
-        excludes = held.access is Access.RECEIVE and share is Share.DENY_RECEIVE
-        if excluded or excludes:
-            if excluded:
-                raise _denied(step, queue, held)
-            raise SharingViolation(
-                f"queue {queue.properties.name} is open for receiving elsewhere"
-                f"{_holder(step, held)}"
-            )
 
 
 def _denied(step: Step, queue: Queue, held: Handle) -> SharingViolation:

@@ -207,30 +207,25 @@ def tidy(step: Step) -> None:
 
 
 def handed(queue: AnyQueue, places: list[Place]) -> Handed:
-    """Return where the packets of some places are, and what is known beside them. For one message
-    it takes 2.5 us instead of 5.0."""
-    if len(places) != 1 or places[0][2] != 1:
-        return _handed_runs(queue, places)
-    ((index, counter, _),) = places
-    lane = queue.lanes[index]
-    address, size, arrived = lane.place_in_log(counter)
-    reason = lane.classes.get(counter) if lane.classes else None
-    pieces = (Extent(address, size),) if not lane.in_parts else tuple(lane.extents(counter, 1))
-    return Handed(
-        pieces,
-        array(LENGTH_TYPE, (size,)),
-        array("Q", (lookup_id(index, counter),)),
-        array("I", (arrived,)),
-        array("I", (lane.aborts.get(counter, 0) if lane.aborts else 0,)),
-        ((0, reason),) if reason is not None else (),
-        ((0, *lane.moved[counter]),) if counter in lane.moved else (),
-        ((0, lane.notes[counter]),) if counter in lane.notes else (),
-        ((0, *lane.failures[counter]),) if counter in lane.failures else (),
-    )
-
-
-def _handed_runs(queue: AnyQueue, places: list[Place]) -> Handed:
-    """Return the same for several messages."""
+    """Return where the packets of some places are, and what is known beside them."""
+    if len(places) == 1 and places[0][2] == 1:
+        # For one message this takes 2.5 us instead of 5.0.
+        ((index, counter, _),) = places
+        lane = queue.lanes[index]
+        address, size, came = lane.place_in_log(counter)
+        reason = lane.classes.get(counter) if lane.classes else None
+        whole = (Extent(address, size),) if not lane.in_parts else tuple(lane.extents(counter, 1))
+        return Handed(
+            whole,
+            array(LENGTH_TYPE, (size,)),
+            array("Q", (lookup_id(index, counter),)),
+            array("I", (came,)),
+            array("I", (lane.aborts.get(counter, 0) if lane.aborts else 0,)),
+            ((0, reason),) if reason is not None else (),
+            ((0, *lane.moved[counter]),) if counter in lane.moved else (),
+            ((0, lane.notes[counter]),) if counter in lane.notes else (),
+            ((0, *lane.failures[counter]),) if counter in lane.failures else (),
+        )
     pieces: list[Piece] = []
     lengths, lookups = array(LENGTH_TYPE), array("Q")
     arrived, aborts = array("I"), array("I")

@@ -108,8 +108,18 @@ def _sift(step: Step, queue: Queue, places: Sequence[Place]) -> None:
         if queue.lanes[index].aborts.get(counter, 0) >= attempts
         and queue.lanes[index].state(counter) == AVAILABLE
     ]
-    build = ChangeBuilder(step)
-    moved = sum(_divert(build, queue, index, counter) for index, counter in worn)
+    build, rule, moved = ChangeBuilder(step), queue.properties, 0
+    for index, counter in worn:
+        # Each round is two moves: there and back.
+        rounds = queue.lanes[index].moved.get(counter, (0, 0))[0] // 2
+        if rule.poison_retry_after and rounds < rule.poison_retries:
+            moved += _shift(build, queue, index, counter, RETRY, reason=0)
+        elif rule.poison_then.startswith(POISON_MOVE):
+            sub = rule.poison_then.removeprefix(POISON_MOVE)
+            moved += _shift(build, queue, index, counter, sub, reason=SET_ASIDE)
+        else:
+            _end(build, queue, index, counter, kept=rule.poison_then == POISON_DEAD_LETTER)
+            moved += 1
     if not moved:
         return
     step.record(build.change)
@@ -118,20 +128,6 @@ def _sift(step: Step, queue: Queue, places: Sequence[Place]) -> None:
         messages=moved,
     )  # fmt: skip
     _set_timer(step, queue)
-
-
-def _divert(build: ChangeBuilder, queue: Queue, index: int, counter: int) -> bool:
-    """Apply the policy of a queue to a message; return whether that was possible."""
-    rule = queue.properties
-    # Each round is two moves: there and back.
-    rounds = queue.lanes[index].moved.get(counter, (0, 0))[0] // 2
-    if rule.poison_retry_after and rounds < rule.poison_retries:
-        return _shift(build, queue, index, counter, RETRY, reason=0)
-    if rule.poison_then.startswith(POISON_MOVE):
-        sub = rule.poison_then.removeprefix(POISON_MOVE)
-        return _shift(build, queue, index, counter, sub, reason=SET_ASIDE)
-    _end(build, queue, index, counter, kept=rule.poison_then == POISON_DEAD_LETTER)
-    return True
 
 
 def _end(build: ChangeBuilder, queue: Queue, index: int, counter: int, *, kept: bool) -> None:
@@ -184,19 +180,18 @@ def alone(queue: Queue, places: list[Place]) -> list[Place]:
     found: list[Place] = []
     for index, first, count in places:
         lane = queue.lanes[index]
-        for counter in _given_back_among(lane, first, count):
+        # Those that were given back before, in order. Either of the two may be far larger.
+        given_back: Iterable[int] = (
+            (at for at in range(first, first + count) if at in lane.aborts)
+            if count < len(lane.aborts)
+            else sorted(at for at in lane.aborts if first <= at < first + count)
+        )
+        for counter in given_back:
             if counter > first:
                 found.append((index, first, counter - first))
             return found or [(index, counter, 1)]
         found.append((index, first, count))
     return found
-
-
-def _given_back_among(lane: Positions, first: int, count: int) -> Iterable[int]:
-    """Yield those of a range that were given back before, in order. Either may be far larger."""
-    if count < len(lane.aborts):
-        return (at for at in range(first, first + count) if at in lane.aborts)
-    return sorted(at for at in lane.aborts if first <= at < first + count)
 
 
 def holds_poison(sub: Queue) -> bool:

@@ -174,7 +174,7 @@ def receive(step: Step, item: Receive) -> None:
     _check_room(step, item.owner)
     assert isinstance(queue, Queue)
     if queue.number not in step.state.all_queues:
-        # A subqueue that ``_absent`` made up: now that a receive waits at it, it must exist.
+        # A subqueue that ``_checked`` made up: now that a receive waits at it, it must exist.
         made = lookup.ensure(step, item.queue, item.owner)
         assert made is not None, "only a subqueue can be missing"
         queue = made
@@ -201,8 +201,19 @@ def _checked(step: Step, item: Receive) -> AnyQueue:
         check_alive(step, item)
     try:
         queue: AnyQueue = find_source(step, item.queue)
-    except QueueNotFound as error:
-        queue = _absent(step, item, error)
+    except QueueNotFound:
+        (name,) = one_name(item.queue)
+        elsewhere = not is_local(step, name)
+        if elsewhere and item.transaction:
+            raise TransactionUsage(
+                f"{item.queue} is not a queue of {step.identity.name}: only a local queue can "
+                "be received from in a transaction"
+            ) from None
+        if elsewhere or not name.subqueue:
+            raise
+        # A subqueue that does not exist is empty (Q-30); it is made if a receive waits at it.
+        parent = lookup.parent_of(step, name)
+        queue = Queue(0, step.state.space, parent.properties, parent=parent, sub=name.subqueue)
     if isinstance(queue, OutgoingQueue) and not item.peek:
         raise UnsupportedFormatName(
             f"{item.queue} is an outgoing queue: it can only be peeked; 'outgoing remove' takes a "
@@ -217,24 +228,6 @@ def _checked(step: Step, item: Receive) -> AnyQueue:
     if item.allow_peek and (item.peek or not item.transaction):
         raise InvalidParameter("allow_peek is for a receive in a transaction (RCV-9)")
     return queue
-
-
-def _absent(step: Step, item: Receive, error: QueueNotFound) -> Queue:
-    """Return the substitute for a missing queue; raise ``error`` if there is none. In a transaction
-    it is never a queue of another computer (RCV-11)."""
-    (name,) = one_name(item.queue)
-    if not is_local(step, name):
-        if item.transaction:
-            raise TransactionUsage(
-                f"{item.queue} is not a queue of {step.identity.name}: only a local queue can "
-                "be received from in a transaction"
-            ) from None
-        raise error
-    if not name.subqueue:
-        raise error
-    # A subqueue that does not exist is empty (Q-30); it is made if a receive waits at it.
-    parent = lookup.parent_of(step, name)
-    return Queue(0, step.state.space, parent.properties, parent=parent, sub=name.subqueue)
 
 
 def foresee(step: Step, item: Receive) -> tuple[Extent, ...]:
@@ -506,7 +499,16 @@ def take_read(step: Step, item: TakeRead) -> None:
     queue = _source(step, item)
     places = range_places(queue, item.first, item.last)
     if item.keep:
-        _check_journal(step, item, queue, places)
+        journal = (queue.parent or queue).journal
+        if journal is None:
+            raise InvalidParameter(f"{item.queue} has no journal that could keep what was read")
+        quota_kb = journal.properties.quota_kb
+        size = sum(queue.lanes[index].size(first, count) for index, first, count in places)
+        if quota_kb < QUOTA_UNLIMITED_KB and step.holding(journal) + size > quota_kb << 10:
+            raise InsufficientResources(
+                f"the journal of {queue.properties.name} has no room for {size} bytes more, so "
+                f"nothing is removed: raise journal_quota_kb ({quota_kb}), or purge the journal"
+            )
     read = Read(queue.number, item.reader, item.query, item.last, item.who)
     if item.transaction:
         tx = step.units.find(item.owner, item.transaction, step.now)
@@ -535,20 +537,6 @@ def _source(step: Step, item: TakeRead) -> Queue:
             raise InvalidHandle(f"{item.queue} is not held so that others cannot receive")
     check_taking(step, queue, Why.NAMED, owner=item.owner, name=item.queue)
     return queue
-
-
-def _check_journal(step: Step, item: TakeRead, queue: Queue, places: list[ReadPlace]) -> None:
-    """Raise InvalidParameter if there is no journal, InsufficientResources if it is full."""
-    journal = (queue.parent or queue).journal
-    if journal is None:
-        raise InvalidParameter(f"{item.queue} has no journal that could keep what was read")
-    quota_kb = journal.properties.quota_kb
-    size = sum(queue.lanes[index].size(first, count) for index, first, count in places)
-    if quota_kb < QUOTA_UNLIMITED_KB and step.holding(journal) + size > quota_kb << 10:
-        raise InsufficientResources(
-            f"the journal of {queue.properties.name} has no room for {size} bytes more, so nothing "
-            f"is removed: raise journal_quota_kb ({quota_kb}), or purge the journal"
-        )
 
 
 @rule_for(ForgetReader)

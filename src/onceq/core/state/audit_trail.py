@@ -171,11 +171,9 @@ class Trail:
         self._latest[_key(act)] = act.number
         kinds = self._by_actor.setdefault(act.who, {})
         kinds.setdefault(act.what, []).append(act.number)
-        if len(self._kept) > TRAIL_MAX:
-            self._drop_one()
-
-    def _drop_one(self) -> None:
-        """Drop the oldest act of the largest kind of the actor with the most acts."""
+        if len(self._kept) <= TRAIL_MAX:
+            return
+        # Drop the oldest act of the largest kind of the actor with the most acts.
         by_actor = self._by_actor
         who = max(by_actor, key=lambda name: (sum(map(len, by_actor[name].values())), name))
         kinds = by_actor[who]

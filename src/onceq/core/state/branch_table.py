@@ -425,8 +425,10 @@ def decode_branch(payload: memoryview, address: int = 0) -> Branch:
             raise DamagedRecord(f"a branch ends at {at}, its record at {len(payload)}")
         message, transaction = head.get("next", (0, 0))
         decides, partners = head.get("decides", ("", ()))
+        format_id, gtrid, bqual = head["xid"]
+        xid = Xid(format_id, bytes.fromhex(gtrid), bytes.fromhex(bqual))
         return Branch(
-            head["number"], _load_xid(head["xid"]), head["at"], head["sends"], head["receives"],
+            head["number"], xid, head["at"], head["sends"], head["receives"],
             bodies, laid, message, transaction,
             Phase[head["by_hand"]] if head["by_hand"] else None, bytes.fromhex(decides),
             tuple(partners), head.get("by", ""),
@@ -670,8 +672,3 @@ class Branches:
         for size in values["sizes"]:
             self.add(decode_branch(data[at : at + size]))
             at += size
-
-
-def _load_xid(values: list[Any]) -> Xid:
-    format_id, gtrid, bqual = values
-    return Xid(format_id, bytes.fromhex(gtrid), bytes.fromhex(bqual))

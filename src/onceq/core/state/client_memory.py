@@ -159,7 +159,16 @@ class Fences:
         if known is None:
             if self.bars(id, outcomes):
                 return
-            self._drop_old(outcomes, now.mono_us, age_s)
+            # Sessions last asked about two ages ago began at least one age ago.
+            while self._barred:
+                session, (number, told_us) = next(iter(self._barred.items()))
+                if told_us + 2 * age_s * SECOND_US > now.mono_us:
+                    break
+                del self._barred[session]
+                if session in outcomes:
+                    self._barred[session] = (number, now.mono_us)
+                else:
+                    self.barred_s = max(self.barred_s, began_s(session))
             if len(self._barred) >= FENCES_MAX:
                 raise InsufficientResources(
                     f"outcomes of commits that never came were asked for in {FENCES_MAX} client "
@@ -167,18 +176,6 @@ class Fences:
                 )
         number = max(id.number, known[0] if known is not None else 0)
         self._barred[id.session] = (number, now.mono_us)
-
-    def _drop_old(self, outcomes: Outcomes, now_us: int, age_s: int) -> None:
-        """Sessions last asked about two ages ago began at least one age ago."""
-        while self._barred:
-            session, (number, told_us) = next(iter(self._barred.items()))
-            if told_us + 2 * age_s * SECOND_US > now_us:
-                return
-            del self._barred[session]
-            if session in outcomes:
-                self._barred[session] = (number, now_us)
-            else:
-                self.barred_s = max(self.barred_s, began_s(session))
 
 
 def began_s(session: bytes) -> int:

@@ -202,7 +202,23 @@ class Positions(PositionTables):
             keep_bytes: The packets live on elsewhere (a dead-letter queue took them over).
         """
         if count != 1:  # one alone, below: 0.9 us instead of 4.5
-            self._remove_run(first, count, keep_bytes)
+            for block, a, b in self._parts(first, count):
+                states = block.states
+                here = states.count(REMOVED, a, b)
+                assert here == 0, "removed twice"
+                for state in KEPT:
+                    self._count(state, -states.count(state, a, b))
+                states[a:b] = bytes((REMOVED,)) * (b - a)
+                block.live -= b - a
+                size = total_of(block.lengths[a:b])
+                self.bytes -= size
+                if not keep_bytes:
+                    self._free(block, a, b, size)
+                if block.express is not None:
+                    block.express -= set(range(block.base + a, block.base + b))
+            if self.aborts or self.classes or self.moved or self.due:
+                self._forget(first, count)
+            self._trim(first, count)
             return
         key = first >> CHUNK_SHIFT
         block = self._chunks[key]
@@ -232,25 +248,6 @@ class Positions(PositionTables):
             else:
                 self.head = self._first_kept() if self._chunks else self.next
             self.cursor = max(self.cursor, self.head)
-
-    def _remove_run(self, first: int, count: int, keep_bytes: bool) -> None:
-        for block, a, b in self._parts(first, count):
-            states = block.states
-            here = states.count(REMOVED, a, b)
-            assert here == 0, "removed twice"
-            for state in KEPT:
-                self._count(state, -states.count(state, a, b))
-            states[a:b] = bytes((REMOVED,)) * (b - a)
-            block.live -= b - a
-            size = total_of(block.lengths[a:b])
-            self.bytes -= size
-            if not keep_bytes:
-                self._free(block, a, b, size)
-            if block.express is not None:
-                block.express -= set(range(block.base + a, block.base + b))
-        if self.aborts or self.classes or self.moved or self.due:
-            self._forget(first, count)
-        self._trim(first, count)
 
     def _forget(self, first: int, count: int) -> None:
         """Forget what is known of some messages beside their rows."""

@@ -194,9 +194,25 @@ class QueueTables:
             case setups.QueueMade(properties):
                 self.make_queue(properties)
             case setups.QueueSet(properties):
-                self._set_properties(properties)
+                queue = self.queues[queue_key_of(properties)]
+                if not properties.private:
+                    self.public.pop(queue.properties.instance, None)
+                    self.public[properties.instance] = queue
+                for each in (queue, *queue.subs.values()):
+                    each.properties = properties
+                assert queue.journal is not None
+                queue.journal.properties = journal_of(properties)
             case setups.QueueDropped(key):
-                self._drop_queue(key)
+                queue = self.queues.pop(key)
+                self.queue_numbers.drop(queue.number)
+                self.policy.forget_queue(key, queue.number)
+                if not queue.properties.private:
+                    self.public.pop(queue.properties.instance, None)
+                for sub in list(queue.subs.values()):
+                    self.drop_subqueue(sub.number)
+                assert queue.journal is not None
+                self.drop(queue.journal)
+                self.drop(queue)
             case setups.SubqueueMade(number, parent, name):
                 self.make_subqueue(number, parent, name)
             case setups.SubqueueDropped(number):
@@ -211,7 +227,15 @@ class QueueTables:
                 for number, index, counter in lanes:
                     self.all_queues[number].lanes[index].skip_to(counter)
             case setups.OutgoingOpened():
-                self._open_outgoing(setup)
+                (opened,) = parse_format_name(setup.name)
+                outgoing = self.make_outgoing(setup.number, opened)
+                # One that an earlier version has opened left no mark of what it transmitted.
+                outgoing.left_known = setup.marked
+                if setup.for_strangers:
+                    self.answers_only(outgoing)
+                if setup.homes is not None:
+                    outgoing.homes = frozenset(setup.homes)
+                    outgoing.answers = self.homes_kept = True
             case setups.OutgoingDropped(number):
                 self.drop_outgoing(number)
             case setups.AliasJoined(number, name):
@@ -242,39 +266,6 @@ class QueueTables:
                 outgoing.fence = stream
             case setups.StreamMoved(_, stream, first, last):
                 self.move_stream(outgoing, stream, first, last)
-
-    def _set_properties(self, properties: QueueProperties) -> None:
-        queue = self.queues[queue_key_of(properties)]
-        if not properties.private:
-            self.public.pop(queue.properties.instance, None)
-            self.public[properties.instance] = queue
-        for each in (queue, *queue.subs.values()):
-            each.properties = properties
-        assert queue.journal is not None
-        queue.journal.properties = journal_of(properties)
-
-    def _drop_queue(self, key: str) -> None:
-        queue = self.queues.pop(key)
-        self.queue_numbers.drop(queue.number)
-        self.policy.forget_queue(key, queue.number)
-        if not queue.properties.private:
-            self.public.pop(queue.properties.instance, None)
-        for sub in list(queue.subs.values()):
-            self.drop_subqueue(sub.number)
-        assert queue.journal is not None
-        self.drop(queue.journal)
-        self.drop(queue)
-
-    def _open_outgoing(self, setup: setups.OutgoingOpened) -> None:
-        (name,) = parse_format_name(setup.name)
-        outgoing = self.make_outgoing(setup.number, name)
-        # One that an earlier version has opened left no mark of what it transmitted.
-        outgoing.left_known = setup.marked
-        if setup.for_strangers:
-            self.answers_only(outgoing)
-        if setup.homes is not None:
-            outgoing.homes = frozenset(setup.homes)
-            outgoing.answers = self.homes_kept = True
 
     # ---- queues of this manager ---------------------------------------------------------
 

@@ -471,7 +471,16 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
         elif flags & _PUT_FRONTS:
             flags ^= _PUT_FRONTS
             rest_of = RestOf(*reader.unpack(_REST_OF))
-            _check_rests(change.puts, rest_of, lengths)
+            whole = change.puts[rest_of.put] if rest_of.put < len(change.puts) else None
+            if (
+                whole is None or whole.address or whole.rest_of is not None
+                or len(whole.packets.lengths) != len(lengths)
+                or any(
+                    theirs - rest_of.rest != size - rest_of.front or theirs <= rest_of.rest
+                    for size, theirs in zip(lengths, whole.packets.lengths, strict=True)
+                )
+            ):  # fmt: skip
+                raise DamagedRecord("packets share what is not there")
         if flags & _PUT_DUE:
             flags ^= _PUT_DUE
             (due,) = reader.unpack(_DUE)
@@ -497,20 +506,6 @@ def _stream_of(key: str) -> int:
         raise DamagedRecord(f"a refusal of {key!r} makes no sense") from None
 
 
-def _check_rests(puts: list[Put], rest_of: RestOf, lengths: array[int]) -> None:
-    """Raises DamagedRecord where rests cannot be those of that put."""
-    whole = puts[rest_of.put] if rest_of.put < len(puts) else None
-    if (
-        whole is None or whole.address or whole.rest_of is not None
-        or len(whole.packets.lengths) != len(lengths)
-        or any(
-            theirs - rest_of.rest != size - rest_of.front or theirs <= rest_of.rest
-            for size, theirs in zip(lengths, whole.packets.lengths, strict=True)
-        )
-    ):  # fmt: skip
-        raise DamagedRecord("packets share what is not there")
-
-
 def _take_packets(reader: Reader, change: Change) -> list[int]:
     offsets: list[int] = []
     carriers: list[Put | Relocated] = [*change.puts, *change.moved]
@@ -526,14 +521,6 @@ def _take_packets(reader: Reader, change: Change) -> list[int]:
     if reader.at != len(reader.data):
         raise DamagedRecord(f"{len(reader.data) - reader.at} bytes behind the end of a record")
     return offsets
-
-
-def _decode_marked(payload: memoryview) -> tuple[Change, list[int]]:
-    reader = Reader(payload)
-    marks = decode_marks(bytes(reader.take(reader.unpack(_MARKED)[3])))
-    change, offsets = _decode_change(payload[reader.at :])
-    change.marks = marks
-    return change, [reader.at + offset for offset in offsets]
 
 
 def decode(payload: memoryview, address: int) -> tuple[Change, list[int]] | Setup | Branch:
@@ -557,7 +544,11 @@ def decode(payload: memoryview, address: int) -> tuple[Change, list[int]] | Setu
     if payload[0] == KIND_SETUP:
         return decode_setup(bytes(payload[2:]))
     if payload[0] == KIND_MARKED:
-        return _decode_marked(payload)
+        reader = Reader(payload)
+        marks = decode_marks(bytes(reader.take(reader.unpack(_MARKED)[3])))
+        change, offsets = _decode_change(payload[reader.at :])
+        change.marks = marks
+        return change, [reader.at + offset for offset in offsets]
     if payload[0] == KIND_PREPARE:
         return decode_branch(payload, address)
     raise DamagedRecord(f"a record of unknown kind {payload[0]}")

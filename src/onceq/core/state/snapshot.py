@@ -208,8 +208,15 @@ class _Lane:
             yield from _rows("failures", self._failures.items(), lambda row: [row[0], *row[1]])
         if self._due:
             yield from _rows("due", self._due, list)
-        yield from _rows("chunks", self._blocks, _dump_block)
-        yield from _rows("wanting", self._wanting, _dump_wanting)
+        yield from _rows(
+            "chunks",
+            self._blocks,
+            lambda row: [*row[:2], sorted(row[2]), *(row[3:] if row[3] else ())],
+        )
+        yield from _rows("wanting", self._wanting, lambda w: [
+            w.first, w.count, w.source.hex(), w.stream, w.number, w.message, w.flags, w.confirm_by,
+            w.dead_letter_queue,
+        ])  # fmt: skip
         yield "}"
 
 
@@ -220,11 +227,6 @@ def _rows(name: str, rows: Iterable[T], dump: Callable[[T], object]) -> Iterator
         yield between + encode_rows(some)[1:-1]
         between = ","
     yield "]" if between == "," else f"{between}]"
-
-
-def _dump_block(block: tuple[int, int, tuple[int, ...], int]) -> list[Any]:
-    base, count, express, in_two_parts = block
-    return [base, count, sorted(express), *([in_two_parts] if in_two_parts else ())]
 
 
 TABLES: Final = {
@@ -292,34 +294,20 @@ def _long(state: State) -> list[_Member]:
         ("heard", list(state.first_heard.items()), list),
         ("progress", list(map(_of_progress, state.progress.values())), list),
         ("left", left, list),
-        ("forgotten", list(memories.forgotten.items()), _dump_forgotten),
-        ("seen", list(state.seen.items()), _dump_seen),
+        ("forgotten", list(memories.forgotten.items()), lambda row: [*row[0], row[1]]),
+        ("seen", list(state.seen.items()), lambda row: [*row[0][:3], row[1], row[0][3]]),
         ("refused", list(state.refused), list),
         ("makers", state.makers.dump(), list),
         ("rights_shared", dump_grants(state.policy.shared.grants), list),
     ]
     for name, attribute in TABLES.items():
-        members.append((name, getattr(state, attribute).dump(), _as_dumped))
+        members.append((name, getattr(state, attribute).dump(), lambda row: row))
     return members
-
-
-def _as_dumped(row: Any) -> Any:
-    return row
 
 
 def _dump_outgoing(row: tuple[tuple[Any, ...], list[tuple[int, int]]]) -> list[Any]:
     (number, name, stream, base, paused_s, fence, moved_to), old = row
     return [number, str(name), stream, base, old, paused_s, fence, moved_to]
-
-
-def _dump_forgotten(row: tuple[tuple[bytes, str], int]) -> list[Any]:
-    (source, key), stream = row
-    return [source, key, stream]
-
-
-def _dump_seen(row: tuple[tuple[bytes, str, int, int], int]) -> list[Any]:
-    (source, key, number, sent), at = row
-    return [source, key, number, at, sent]
 
 
 def snapshot(state: State) -> list[Buffer]:
@@ -468,7 +456,10 @@ def _restore_lanes(state: State, lanes: list[dict[str, Any]], tables: memoryview
             lane.due = DueTimes()
             lane.due.load(map(tuple, values["due"]))
         if values["wanting"]:
-            queue.wanting[index] = ReportRequests(map(_load_wanting, values["wanting"]))
+            queue.wanting[index] = ReportRequests(
+                ReportRequest(first, count, bytes.fromhex(source), *rest)
+                for first, count, source, *rest in values["wanting"]
+            )
         for base, count, express, *more in values["chunks"]:
             block = PositionBlock(base)
             block.addresses = table("Q", count)
@@ -485,18 +476,6 @@ def _restore_lanes(state: State, lanes: list[dict[str, Any]], tables: memoryview
         lane.find_head()
         state.expires_by(queue.number, index)
         state.due_by(queue.number, index)
-
-
-def _dump_wanting(w: ReportRequest) -> list[Any]:
-    return [
-        w.first, w.count, w.source.hex(), w.stream, w.number, w.message, w.flags, w.confirm_by,
-        w.dead_letter_queue,
-    ]  # fmt: skip
-
-
-def _load_wanting(values: list[Any]) -> ReportRequest:
-    first, count, source, *rest = values
-    return ReportRequest(first, count, bytes.fromhex(source), *rest)
 
 
 def replay(

@@ -60,7 +60,6 @@ from onceq.core.state.records import (
     Put,
     RangeChange,
     Relocated,
-    RestOf,
     Seen,
 )
 from onceq.core.state.setups import Setup, row_of
@@ -88,13 +87,6 @@ NEGATIVE = 0x8000
 """Bit of the classes that say why a message was not received."""
 _NO_LETTERS: Final = frozenset((0, JOURNAL, DOUBTS_KEPT))
 """Where a message that has ended goes without being a dead letter."""
-
-
-def _in_two_parts(whole: Put, address: int, rest_of: RestOf) -> InTwoParts:
-    """Where the rests of packets lie, in the packets of a put that lie at ``address``."""
-    starts = array("Q", starts_of(whole.packets.lengths, address + rest_of.rest))
-    starts.pop()
-    return InTwoParts(rest_of.front, starts)
 
 
 class State(QueueTables):
@@ -157,7 +149,11 @@ class State(QueueTables):
             parts = None
             if put.rest_of is not None:
                 of = put.rest_of.put
-                parts = _in_two_parts(change.puts[of], payload + offsets[of], put.rest_of)
+                # Their rests lie in the packets of that put.
+                rests = payload + offsets[of] + put.rest_of.rest
+                starts = array("Q", starts_of(change.puts[of].packets.lengths, rests))
+                starts.pop()
+                parts = InTwoParts(put.rest_of.front, starts)
             self._put(put, put.address or payload + offset, change.wall_s, parts)
         for move in change.moves:
             if move.op == Op.SHIFT:
@@ -494,16 +490,40 @@ class State(QueueTables):
                 # The decision about branches elsewhere is in the record that decides those here.
                 self.branches.decide(prepared, setup.at, setup.by)
                 self.groups.committed(setup, prepared)
-            case (
-                setups.NumbersReserved() | setups.RestartedBeforeLives() | setups.LifeBegun()
-                | setups.StreamsGoOn() | setups.StorePutBack()
-            ):  # fmt: skip
-                self._apply_to_lives(setup)
-            case (
-                setups.RightsGiven() | setups.RightsTaken() | setups.RightsShared()
-                | setups.TokenCreated() | setups.TokenRevoked()
-            ):  # fmt: skip
-                self._apply_to_rights(setup)
+            case setups.NumbersReserved(ceiling):
+                self.number_ceiling = ceiling
+            case setups.RestartedBeforeLives(message):
+                self.next_message = max(self.next_message, message)
+            case setups.LifeBegun():
+                if self.lives.enter(setup, self.stamp, self.next_ordinal):
+                    self._doubt_marks()
+                self.stamp, self.next_ordinal = setup.stamp, setup.ordinal
+                self.next_message, self.number_ceiling = setup.message, 0
+            case setups.StreamsGoOn(stamp, ordinal, end):
+                self.lives.leave(self.stamp, end, ordinal)
+                self.stamp, self.next_ordinal = stamp, ordinal
+            case setups.StorePutBack():
+                self._put_back(setup)
+            case setups.RightsGiven(who, rights, pattern, owner, queue, by):
+                self.policy.grant(grant_of_row(who, rights, pattern, owner, queue, by))
+                if owner:
+                    # Older versions did not note who has made a queue.
+                    self.makers.owned(self.queues.get(pattern), queue, who)
+            case setups.RightsTaken(who, rights, pattern):
+                where = QueuePattern.read(pattern)
+                self.policy.revoke(ActorPattern.read(who), rights_of(rights), where)
+            case setups.RightsShared(id, number, grants):
+                self.policy.shared = SharedRights(id, number, load_grants(grants))
+            case setups.TokenCreated():
+                token = Token(setup.name, setup.salt, setup.digest, setup.made_s, setup.expires_s)
+                self.tokens.put(token)
+                for words, pattern in setup.grants:
+                    self.policy.grant(grant_of_row(token.actor, words, pattern))
+            case setups.TokenRevoked(name):
+                revoked = self.tokens.get(name)
+                if revoked is not None:
+                    self.tokens.drop(name)
+                    self.policy.forget_actor(ActorPattern.exactly(revoked.actor))
             case _:
                 self.apply_to_queues(setup)
 
@@ -526,23 +546,6 @@ class State(QueueTables):
             progress.since, progress.passed = found.since, found.passed
         progress.reset = was
 
-    def _apply_to_lives(self, setup: Setup) -> None:
-        match setup:
-            case setups.NumbersReserved(ceiling):
-                self.number_ceiling = ceiling
-            case setups.RestartedBeforeLives(message):
-                self.next_message = max(self.next_message, message)
-            case setups.LifeBegun():
-                if self.lives.enter(setup, self.stamp, self.next_ordinal):
-                    self._doubt_marks()
-                self.stamp, self.next_ordinal = setup.stamp, setup.ordinal
-                self.next_message, self.number_ceiling = setup.message, 0
-            case setups.StreamsGoOn(stamp, ordinal, end):
-                self.lives.leave(self.stamp, end, ordinal)
-                self.stamp, self.next_ordinal = stamp, ordinal
-            case setups.StorePutBack():
-                self._put_back(setup)
-
     def _put_back(self, setup: setups.StorePutBack) -> None:
         """The store was put back from a backup.
 
@@ -558,50 +561,24 @@ class State(QueueTables):
         self.lives.made_ns = 0
         if setup.previous:
             self.doubts = Doubts()
-            self._forget_report_requests()
+            # No sender wants to be told how its messages end, because another manager tells it.
+            # Dead letters and journal copies stay here.
+            for queue in self.all_queues.values():
+                for index, wanted in list(queue.wanting.items()):
+                    left = ReportRequests(
+                        replace(one, flags=one.flags & ~(PUT_FINAL | PUT_ACKS))
+                        for one in wanted
+                        if one.flags & (PUT_DEADLETTER | PUT_JOURNAL)
+                    )
+                    if left:
+                        queue.wanting[index] = left
+                    else:
+                        del queue.wanting[index]
         for progress in self.progress.values():
             progress.vague = True
         self._doubt_marks()
-
-    def _forget_report_requests(self) -> None:
-        """No sender wants to be told how its messages end, because another manager tells it. Dead
-        letters and journal copies stay here."""
-        for queue in self.all_queues.values():
-            for index, wanted in list(queue.wanting.items()):
-                left = ReportRequests(
-                    replace(one, flags=one.flags & ~(PUT_FINAL | PUT_ACKS))
-                    for one in wanted
-                    if one.flags & (PUT_DEADLETTER | PUT_JOURNAL)
-                )
-                if left:
-                    queue.wanting[index] = left
-                else:
-                    del queue.wanting[index]
 
     def _doubt_marks(self) -> None:
         """Another life may have transmitted more than the marks of this one say."""
         for outgoing in self.outgoing.values():
             outgoing.left, outgoing.left_known = {}, False
-
-    def _apply_to_rights(self, setup: Setup) -> None:
-        policy = self.policy
-        match setup:
-            case setups.RightsGiven(who, rights, pattern, owner, queue, by):
-                policy.grant(grant_of_row(who, rights, pattern, owner, queue, by))
-                if owner:
-                    # Older versions did not note who has made a queue.
-                    self.makers.owned(self.queues.get(pattern), queue, who)
-            case setups.RightsTaken(who, rights, pattern):
-                policy.revoke(ActorPattern.read(who), rights_of(rights), QueuePattern.read(pattern))
-            case setups.RightsShared(id, number, grants):
-                policy.shared = SharedRights(id, number, load_grants(grants))
-            case setups.TokenCreated():
-                token = Token(setup.name, setup.salt, setup.digest, setup.made_s, setup.expires_s)
-                self.tokens.put(token)
-                for words, pattern in setup.grants:
-                    policy.grant(grant_of_row(token.actor, words, pattern))
-            case setups.TokenRevoked(name):
-                revoked = self.tokens.get(name)
-                if revoked is not None:
-                    self.tokens.drop(name)
-                    policy.forget_actor(ActorPattern.exactly(revoked.actor))

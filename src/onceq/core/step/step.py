@@ -300,7 +300,10 @@ def refusal(
     """
     if total + more <= TABLE[thing].plenty:
         return ""
-    return why_not(thing, by, own, total, administers=_administers(step, by), more=more)
+    kind, _, name = by.partition(":")
+    # Whether it may use what is kept for administrators.
+    administers = not by or step.state.policy.allows(Actor(ActorKind(kind), name), Right.ADMINISTER)
+    return why_not(thing, by, own, total, administers=administers, more=more)
 
 
 def check(step: Step, by: str, thing: Thing, counts: OwnerCounts) -> None:
@@ -308,12 +311,6 @@ def check(step: Step, by: str, thing: Thing, counts: OwnerCounts) -> None:
     text = refusal(step, by, thing, counts.of(by), counts.total)
     if text:
         raise InsufficientResources(text)
-
-
-def _administers(step: Step, by: str) -> bool:
-    """Whether an owner may use what is kept for administrators."""
-    kind, _, name = by.partition(":")
-    return not by or step.state.policy.allows(Actor(ActorKind(kind), name), Right.ADMINISTER)
 
 
 def answered(source: bytes) -> str:

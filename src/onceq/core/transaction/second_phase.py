@@ -245,7 +245,13 @@ def commit(step: Step, item: CommitGroup) -> None:
         step.answer(item.owner, item.request, GroupResult(True, 0, rolled_back))
         return
     promised = [_promised(step, item, xid) for xid in item.xids]
-    _check_decisions(step, item)
+    # There must be room for its decisions about branches elsewhere.
+    table, by = step.state.branches, step.known_by(item.owner)
+    anchors = sum(bool(anchored(xid)) for xid in item.xids)
+    own, count = table.decided_by.of(by), len(table.decisions)
+    full = anchors and refusal(step, by, Thing.DECISIONS, own, count, more=anchors)
+    if full:
+        raise InsufficientResources(full)
     if known is None:
         _make_room(step, item)
     step.setup(
@@ -258,7 +264,7 @@ def commit(step: Step, item: CommitGroup) -> None:
             branches=[tx.branch for tx in promised],
             target=item.target,
             digest=item.digest,
-            by=known.by if known is not None else step.known_by(item.owner),
+            by=known.by if known is not None else by,
         )
     )
     messages = sum(carry_out(step, tx).messages for tx in promised)
@@ -320,17 +326,6 @@ def _same(known: Group, item: CommitGroup) -> None:
         raise GroupDiffers(
             f"{said}with other content ({known.digest}; now {item.digest}); nothing is sent now"
         )
-
-
-def _check_decisions(step: Step, item: CommitGroup) -> None:
-    """Check that there is room for its decisions about branches elsewhere."""
-    table = step.state.branches
-    anchors = sum(bool(anchored(xid)) for xid in item.xids)
-    by, count = step.known_by(item.owner), len(table.decisions)
-    own = table.decided_by.of(by)
-    full = anchors and refusal(step, by, Thing.DECISIONS, own, count, more=anchors)
-    if full:
-        raise InsufficientResources(full)
 
 
 def _promised(step: Step, item: CommitGroup, xid: Xid) -> Transaction:

@@ -146,9 +146,17 @@ def messages_of(p: CheckedBatch) -> Run:
 
 def note_of(p: CheckedBatch) -> dict[str, Any]:
     """Return what must be kept of a batch, without its messages."""
+    properties: dict[str, Any] = {}
+    if p.item.properties is not PLAIN:
+        values = _values_of(p.item.properties)
+        properties = {
+            name: value.hex() if isinstance(value, bytes) else value
+            for name, value, default in zip(_NAMES, values, _DEFAULTS, strict=True)
+            if value != default
+        }
     note = {
         "to": p.item.destination,
-        "properties": _dump_properties(p.item.properties),
+        "properties": properties,
         "targets": [[t.queue.number, t.text] for t in p.targets],
         "templates": [
             [m.head.hex(), m.transaction, m.properties, m.flags, m.tail.hex()] for m in p.templates
@@ -187,7 +195,11 @@ def batches_of(step: Step, branch: Branch) -> list[CheckedBatch]:
 def _batch_of(step: Step, note: dict[str, Any], messages: Run) -> CheckedBatch:
     # A record from before messages could have their own headers does not say it.
     own, bodies = parted(messages) if note.get("own") else (None, messages)
-    item = SendItem(note["to"], _load_properties(note["properties"]), bodies, own=own)
+    values = {
+        name: _KINDS[name](value) if name in _KINDS else value
+        for name, value in note["properties"].items()
+    }
+    item = SendItem(note["to"], Properties(**values), bodies, own=own)
     names = [one_name(text)[0] for _, text in note["targets"]]
     # Older versions have not kept the name that the sender used.
     said = [one_name(text)[0] for text in note["said"]] if "said" in note else names
@@ -217,23 +229,6 @@ def _holder(step: Step, number: int) -> Queue | OutgoingQueue:
     return queue
 
 
-def _dump_properties(properties: Properties) -> dict[str, Any]:
-    if properties is PLAIN:
-        return {}
-    values = _values_of(properties)
-    return {
-        name: value.hex() if isinstance(value, bytes) else value
-        for name, value, default in zip(_NAMES, values, _DEFAULTS, strict=True)
-        if value != default
-    }
-
-
-def _load_properties(values: dict[str, Any]) -> Properties:
-    return Properties(
-        **{name: _KINDS[name](v) if name in _KINDS else v for name, v in values.items()}
-    )
-
-
 # ---- xa branch -----------------------------------------------------------------------------------
 
 
@@ -247,7 +242,15 @@ def start(step: Step, item: StartBranch) -> None:
     if item.how is Join.NEW:
         if item.xid in step.units.branches or step.state.branches.get(item.xid) is not None:
             raise DuplicateBranch(f"there is a branch {item.xid} already")
-        _check_attempt(step, item)
+        # Under another owner's attempt, which may be rolled back by now, it is refused: the
+        # attempt's parts elsewhere follow the decision that is made here under its identifier.
+        attempt = is_group_prefix(group_of(item.xid), step.identity.guid)
+        by = step.known_by(item.owner)
+        if attempt and not is_attempt_for(item.xid.gtrid, by, step.units.key):
+            raise RolledBack(
+                f"branch {item.xid} was not begun: its attempt is of somebody else, or of before "
+                "the key of this queue manager was lost; begin another one"
+            )
         step.units.refused.pop(item.xid, None)
         tx = open_unit(step, item.owner, item.transaction)
         tx.xid = item.xid
@@ -263,18 +266,6 @@ def start(step: Step, item: StartBranch) -> None:
         tx.phase = phase
         step.units.transactions[key] = tx
     step.answer(item.owner, item.request, None)
-
-
-def _check_attempt(step: Step, item: StartBranch) -> None:
-    """Refuse a branch under another owner's attempt, which may be rolled back by now: the attempt's
-    parts elsewhere follow the decision that is made here under its identifier."""
-    if not is_group_prefix(group_of(item.xid), step.identity.guid):
-        return
-    if not is_attempt_for(item.xid.gtrid, step.known_by(item.owner), step.units.key):
-        raise RolledBack(
-            f"branch {item.xid} was not begun: its attempt is of somebody else, or of before the "
-            "key of this queue manager was lost; begin another one"
-        )
 
 
 @rule_for(EndBranch)
@@ -337,7 +328,14 @@ def prepare(step: Step, item: PrepareBranch) -> None:
     if item.items:
         if not at_work:
             raise BranchState(f"branch {item.xid} is {tx.phase.value}; it sends nothing more")
-        _last_sends(step, item, tx)
+        before = tx.bytes
+        try:
+            tx.sends += prepared_all(step, item.items, tx, step.known_by(item.owner))
+        except OnceqError:
+            # The vote reports a refusal that dooms the branch.
+            if tx.doomed is None:
+                raise
+        step.units.open_bytes += tx.bytes - before
     if at_work:
         del step.units.transactions[tx.owner, tx.number]
         tx.phase = Phase.ENDED
@@ -348,7 +346,9 @@ def prepare(step: Step, item: PrepareBranch) -> None:
         undo(step, tx)
         raise RolledBack(f"branch {item.xid} had failed, and was rolled back")
     # XA_RDONLY: no second phase will come, so nothing of it may remain here.
-    if not (tx.sends or tx.receives or _is_anchor(step, item.xid)):
+    # An anchor represents branches elsewhere, for which this manager decides.
+    anchor = anchored(item.xid) and is_group_prefix(group_of(item.xid), step.identity.guid)
+    if not (tx.sends or tx.receives or anchor):
         release(step, tx)
         step.answer(item.owner, item.request, Vote.READ_ONLY)
         return
@@ -360,11 +360,6 @@ def prepare(step: Step, item: PrepareBranch) -> None:
         raise over
     put_on_record(step, tx, by)
     step.answer(item.owner, item.request, Vote.PREPARED)
-
-
-def _is_anchor(step: Step, xid: Xid) -> bool:
-    """Return whether it represents branches elsewhere, for which this manager decides."""
-    return bool(anchored(xid)) and is_group_prefix(group_of(xid), step.identity.guid)
 
 
 def put_on_record(step: Step, tx: Transaction, by: str) -> Branch:
@@ -394,17 +389,6 @@ def put_on_record(step: Step, tx: Transaction, by: str) -> Branch:
     tx.phase, tx.branch, tx.used_us = Phase.PREPARED, branch.number, step.now.mono_us
     second_phase.watch(step, tx)
     return branch
-
-
-def _last_sends(step: Step, item: PrepareBranch, tx: Transaction) -> None:
-    """Add what a prepare brings along; the vote reports a refusal that dooms the branch."""
-    before = tx.bytes
-    try:
-        tx.sends += prepared_all(step, item.items, tx, step.known_by(item.owner))
-    except OnceqError:
-        if tx.doomed is None:
-            raise
-    step.units.open_bytes += tx.bytes - before
 
 
 def restore(step: Step, key: bytes) -> None:

@@ -201,6 +201,7 @@ def _resolve(step: Step, outgoing: OutgoingQueue) -> None:
     else:
         step.setup(Fenced(number=outgoing.number, stream=0))
     build, number, lane = ChangeBuilder(step), outgoing.number, TRANSACTIONAL_LANE
+    now = step.state.bindings.guid_of(outgoing.bound_name)
     for first, count, came in fates:
         if came:
             handed_over(build, number, lane, first, count)
@@ -208,7 +209,21 @@ def _resolve(step: Step, outgoing: OutgoingQueue) -> None:
             move = RangeChange(Op.END, number, lane, first, count, IN_DOUBT)
             end_range(build, move, Ending.LEFT_IN_DOUBT, IN_DOUBT)
         elif first <= last:
-            _left_behind(build, outgoing, first, count)
+            # The receiver has not accepted these, though it accepted a later one. Those that may
+            # have been given to another manager, which answered under this name before, may have
+            # been accepted there (finding D2): only that manager can say more.
+            for doubtful, counters in groupby(
+                range(first, first + count),
+                lambda counter: len(holders(outgoing, now, counter)) > 1,
+            ):
+                left = list(counters)
+                reason = IN_DOUBT if doubtful else NOT_DELIVERED
+                move = RangeChange(
+                    Op.END, number, lane, left[0], len(left), reason,
+                    note=NOT_DELIVERED if doubtful else 0,
+                )  # fmt: skip
+                ending = Ending.LEFT_IN_DOUBT if doubtful else Ending.LEFT_BEHIND
+                end_range(build, move, ending, reason)
     step.record(build.change)
     outgoing.told.clear()
     outgoing.stranded_s = 0
@@ -216,25 +231,6 @@ def _resolve(step: Step, outgoing: OutgoingQueue) -> None:
     await_ends(step, outgoing)
     outgoing.pace.due_us = outgoing.pace.timeouts = 0
     start_if_possible(step, outgoing)
-
-
-def _left_behind(build: ChangeBuilder, outgoing: OutgoingQueue, first: int, count: int) -> None:
-    """End messages that the receiver has not accepted, though it accepted a later one. Messages
-    that may have been given to another manager, which answered under this name before, may have
-    been accepted there (finding D2): only that manager can say more."""
-    now = build.step.state.bindings.guid_of(outgoing.bound_name)
-
-    def may_be_elsewhere(counter: int) -> bool:
-        return len(holders(outgoing, now, counter)) > 1
-
-    for doubtful, counters in groupby(range(first, first + count), may_be_elsewhere):
-        part = list(counters)
-        reason = IN_DOUBT if doubtful else NOT_DELIVERED
-        move = RangeChange(
-            Op.END, outgoing.number, TRANSACTIONAL_LANE, part[0], len(part), reason,
-            note=NOT_DELIVERED if doubtful else 0,
-        )  # fmt: skip
-        end_range(build, move, Ending.LEFT_IN_DOUBT if doubtful else Ending.LEFT_BEHIND, reason)
 
 
 def _fates(outgoing: OutgoingQueue) -> list[tuple[int, int, bool | None]]:

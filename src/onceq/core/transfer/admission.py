@@ -157,8 +157,24 @@ def refusal_of(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None, siz
     A sender without the right to a name gets the same answer whether or not the queue exists. The
     number of a missing queue reveals no name: a sender that may send anywhere here learns that the
     queue is gone."""
-    if not peer.actor.free and _no_right(step, peer, run, queue):
-        return MessageClass.NACK_ACCESS_DENIED
+    if not peer.actor.free:
+        key = (
+            place_of(queue).queue if queue is not None else QueueName(arrival_name(run.destination))
+        )
+        may = (
+            may_deliver(step, peer, run.source, key)
+            if key
+            else may_deliver_somewhere(step, peer, run.source)
+        )
+        if not may or run.barred:
+            # For some messages no sender is informed: acknowledgments, and those that ask for no
+            # answer.
+            sender = guid_text(run.source)
+            step.notice("messages refused: their sender has no right here", f"{key} {sender}",
+                        queue=key or "(one that is not here, by its number)", sender=sender,
+                        came_as=str(peer.actor),
+                        acknowledgments_asked_elsewhere=run.barred)  # fmt: skip
+            return MessageClass.NACK_ACCESS_DENIED
     if queue is None:
         return MessageClass.NACK_BAD_DESTINATION_QUEUE
     if queue.properties.transactional != run.transactional:
@@ -174,24 +190,6 @@ def refusal_of(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None, siz
         queue_full(step, queue)
         return MessageClass.NACK_QUEUE_EXCEED_QUOTA
     return 0
-
-
-def _no_right(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None) -> bool:
-    """Return whether the sender lacks a right to enter these messages. The log records it, because
-    for some messages no sender is informed: acknowledgments, and those that ask for no answer."""
-    key = place_of(queue).queue if queue is not None else QueueName(arrival_name(run.destination))
-    may = (
-        may_deliver(step, peer, run.source, key)
-        if key
-        else may_deliver_somewhere(step, peer, run.source)
-    )
-    if may and not run.barred:
-        return False
-    sender = guid_text(run.source)
-    step.notice("messages refused: their sender has no right here", f"{key} {sender}",
-                queue=key or "(one that is not here, by its number)", sender=sender,
-                came_as=str(peer.actor), acknowledgments_asked_elsewhere=run.barred)  # fmt: skip
-    return True
 
 
 def _too_late(step: Step, run: ArrivedRun) -> bool:
@@ -225,7 +223,11 @@ def heard(
         run = replace(run, acknowledge=0)
         if not again:
             disbelieve(step, peer, ASTRAY, queue=",".join(asked)[:TEXT_CHARS_MAX])
-    if run.receipts and not _receipts_home(step, peer, run):
+    # Where a stream's receipts went before they still go.
+    if (
+        run.receipts and step.state.receipts.of_source(run.source) != run.receipts
+        and not _all_home(step, peer, run, (f"DIRECT={run.receipts}",))
+    ):  # fmt: skip
         if not again:
             disbelieve(step, peer, ASTRAY, queue=run.receipts[:TEXT_CHARS_MAX])
         run = replace(run, receipts="", barred=True)
@@ -286,12 +288,6 @@ def _all_home(step: Step, peer: Peer, run: ArrivedRun, names: Iterable[str]) -> 
     if run.source == step.identity.guid:
         return not any(_elsewhere(step, names))
     return all(goes_home(step, peer, run.source, name) for name in _elsewhere(step, names))
-
-
-def _receipts_home(step: Step, peer: Peer, run: ArrivedRun) -> bool:
-    """Return whether a stream's receipts go home; where they went before they still do."""
-    before = step.state.receipts.of_source(run.source)
-    return before == run.receipts or _all_home(step, peer, run, (f"DIRECT={run.receipts}",))
 
 
 ASTRAY: Final = "answers are not sent: they were asked for at a place that is not their sender's"

@@ -15,7 +15,6 @@ Upholds: I9, I24, I7, I4, I6.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
 from dataclasses import replace
 
 from onceq.core.decision import CloseSession, Declined, Persisted
@@ -39,7 +38,6 @@ from onceq.core.rights import passes_on
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.positions import Link
 from onceq.core.state.queue_tables import DEAD_LETTER
-from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_DEADLETTER, PUT_EXPRESS, PUT_WANTS, Seen
 from onceq.core.step.step import ChangeBuilder, Step, rule_for
 from onceq.core.transfer.abandoned_streams import acked_strangely
@@ -121,44 +119,37 @@ def plain(step: Step, peer: Peer, run: ArrivedRun) -> bool:
     if run.acknowledge or run.receipts:
         expect_answers(step, peer, run, refusal)
     for first, part, why in fates(step, queue, packets, refusal):
-        _take_plain(step, run, key, queue, part, new[first : first + len(part.lengths)], why)
+        places = new[first : first + len(part.lengths)]
+        build = ChangeBuilder(step)
+        numbers = array("I", (run.message_numbers[i] for i in places))
+        build.change.seen.append(Seen(run.source, key, numbers, run.sent_time))
+        flags = 0 if run.recoverable else PUT_EXPRESS
+        if not why:
+            assert queue is not None
+            expires = NEVER_S
+            if run.time_to_be_received < NEVER_S - 1:
+                expires = min(run.sent_time + run.time_to_be_received, NEVER_S - 1)
+            flags |= ack_flags(run.acknowledge, arrived=True)
+            if run.dead_letter:
+                flags |= PUT_WANTS | PUT_DEADLETTER
+            target, due = place_for(step, queue, run.due) if run.due else (queue, 0)
+            build.put_copy(
+                target.number, part, lane=run.priority, expires=expires, flags=flags,
+                source=run.source, due=due,
+            )  # fmt: skip
+            step.counts.accepted += len(part.lengths)
+        if why or run.acknowledge:
+            what = AtHand(
+                side=Side.TARGET, transactional=False, packets=part, level=run.acknowledge,
+                asked=PUT_DEADLETTER if run.dead_letter else 0, express=not run.recoverable,
+                queue=key,
+            )  # fmt: skip
+            end_at_hand(build, what, ending_of(why), why)
+        if run.trace is not None:
+            trace_arrival(build, run, places, refusal=why)
+        # Express messages do not survive a crash, so no answer waits for the disk because of them.
+        step.record(build.change, forced=run.recoverable)
     return True
-
-
-def _take_plain(
-    step: Step, run: ArrivedRun, key: str, queue: Queue | None, packets: Run,
-    places: Sequence[int], refusal: int,
-) -> None:  # fmt: skip
-    """Store or refuse the messages of a run at these indexes."""
-    build = ChangeBuilder(step)
-    numbers = array("I", (run.message_numbers[i] for i in places))
-    build.change.seen.append(Seen(run.source, key, numbers, run.sent_time))
-    flags = 0 if run.recoverable else PUT_EXPRESS
-    if not refusal:
-        assert queue is not None
-        expires = NEVER_S
-        if run.time_to_be_received < NEVER_S - 1:
-            expires = min(run.sent_time + run.time_to_be_received, NEVER_S - 1)
-        flags |= ack_flags(run.acknowledge, arrived=True)
-        if run.dead_letter:
-            flags |= PUT_WANTS | PUT_DEADLETTER
-        queue, due = place_for(step, queue, run.due) if run.due else (queue, 0)
-        build.put_copy(
-            queue.number, packets, lane=run.priority, expires=expires, flags=flags,
-            source=run.source, due=due,
-        )  # fmt: skip
-        step.counts.accepted += len(packets.lengths)
-    if refusal or run.acknowledge:
-        what = AtHand(
-            side=Side.TARGET, transactional=False, packets=packets, level=run.acknowledge,
-            asked=PUT_DEADLETTER if run.dead_letter else 0, express=not run.recoverable,
-            queue=key,
-        )  # fmt: skip
-        end_at_hand(build, what, ending_of(refusal), refusal)
-    if run.trace is not None:
-        trace_arrival(build, run, places, refusal=refusal)
-    # Express messages do not survive a crash, so no answer waits for the disk because of them.
-    step.record(build.change, forced=run.recoverable)
 
 
 # ---- arrival -------------------------------------------------------------------------------------
@@ -178,6 +169,7 @@ def arrived(step: Step, item: Arrived) -> None:
     if len(step.state.answering) >= SWEPT_FROM:
         sweep(step)
     elsewhere = run.onward != "" or run.destination_manager not in (NO_GUID, step.identity.guid)
+    # Over HTTP the address that was posted to identifies what comes; it mixes with no session's.
     own = run.source == peer.peer or peer.http
     # An address may lead elsewhere by now: what arrived here gets answers for this name (HTTP-9).
     if run.onward and run.kind == USER and _known(step, run, _key_of(step, run)):
@@ -185,7 +177,9 @@ def arrived(step: Step, item: Arrived) -> None:
     elif run.foreign:
         step.act(Declined(item.session, 400, f"{run.onward} is not here"))
         return
-    reason = "" if own and not elsewhere else _unwelcome(step, peer, run, own=own)
+    reason = ""
+    if elsewhere or not own:
+        reason = ("" if own else speaks_for(step, peer, run)) or passes_on(step, peer)
     if reason and peer.http:
         step.act(Declined(item.session, 400, class_name(MessageClass.NACK_ACCESS_DENIED)))
         return
@@ -227,10 +221,9 @@ def arrived(step: Step, item: Arrived) -> None:
         if not ordered(step, peer, run):
             step.act(CloseSession(item.session, NO_PLACE))
             return
-    else:
-        if not plain(step, peer, run):
-            step.act(CloseSession(item.session, "no room for dead letters of others now"))
-            return
+    elif not plain(step, peer, run):
+        step.act(CloseSession(item.session, "no room for dead letters of others now"))
+        return
     # A run that was turned away does not get here: the sender forgets messages outside transactions
     # when they are counted here. It keeps transactional ones until the order acknowledgment
     # (EOD-49).
@@ -263,16 +256,6 @@ def _final_acked(step: Step, peer: Peer, run: ArrivedRun) -> None:
             refused_again(step, ack)
         elif not (taken_before(step, ack) or settled_by(step, ack) or final_acked(step, ack)):
             refused_late(step, peer, ack)
-
-
-def _unwelcome(step: Step, peer: Peer, run: ArrivedRun, *, own: bool) -> str:
-    """Return why a session may not bring messages of other senders or for others; "" if it may.
-
-    Args:
-        own: Whether the session speaks for itself. Every sender does over HTTP: the address that it
-            was posted to identifies what comes there, and it mixes with no stream of a session.
-    """
-    return ("" if own else speaks_for(step, peer, run)) or passes_on(step, peer)
 
 
 def meet_routers(step: Step) -> None:

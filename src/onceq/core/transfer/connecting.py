@@ -74,8 +74,16 @@ def way_of(step: Step, outgoing: OutgoingQueue) -> Way | None:
         via = step.names.routes_to.get(name.guid)
         if via is not None:
             return ("OS", via, NO_GUID, "", pinned, None)
-        protocol, host = _met_by_name(step, outgoing)
-        return (protocol, host, name.guid, "", "", None)
+        # A directory may have joined a direct name to it, for which no source gives an address
+        # now; the peer must have the GUID.
+        directory, direct = step.names.directory, direct_name_of(outgoing)
+        if (
+            direct is None
+            or step.names.book.find(guid_text(name.guid))[0]
+            or (directory is not None and directory.computer_of(name.guid) is not None)
+        ):
+            return ("", "", name.guid, "", "", None)
+        return (direct.protocol, direct.host, name.guid, "", "", None)
     if name.kind is Kind.PUBLIC:
         lead = lead_of(step, outgoing)
         if lead is None:
@@ -85,19 +93,6 @@ def way_of(step: Step, outgoing: OutgoingQueue) -> Way | None:
     url = url_of(name) if outgoing.over_http else ""
     homes = None if outgoing.homes is None else tuple(sorted(outgoing.homes))
     return (name.protocol, name.host, NO_GUID, url, pinned, homes)
-
-
-def _met_by_name(step: Step, outgoing: OutgoingQueue) -> tuple[str, str]:
-    """Return protocol and host of a direct name that a directory has joined to a private one, if no
-    source gives an address for that GUID now; the peer must have that GUID. Else two empty
-    texts."""
-    guid, directory = outgoing.name.guid, step.names.directory
-    direct = direct_name_of(outgoing)
-    if direct is None or step.names.book.find(guid_text(guid))[0]:
-        return "", ""
-    if directory is not None and directory.computer_of(guid) is not None:
-        return "", ""
-    return direct.protocol, direct.host
 
 
 def _session(step: Step, outgoing: OutgoingQueue, contact: ConnectAttempt | None) -> Peer | None:

@@ -179,31 +179,25 @@ def pass_on(step: Step, session: int, run: ArrivedRun, *, room: bool) -> bool:
     except OnceqError as error:
         step.act(Declined(session, 500, error.text))
         return False
-    # Before the message, whose forced record also makes this one durable.
-    if run.receipts:
-        _learn(step, run)
+    # Before the message, whose forced record also makes this one durable. The last host must know
+    # where the receipts of a stream go.
+    receipts = step.state.receipts
+    if run.receipts and receipts.of_stream(run.source, run.stream) != run.receipts:
+        step.setup(
+            ReceiptsTo(
+                source=run.source,
+                stream=run.stream,
+                name=run.receipts,
+                left=receipts.stream_to(run.source, run.onward),
+                queue=run.onward,
+            ),
+            forced=False,
+        )
     if not _waits(step, run, outgoing):
         counter = outgoing.lanes[FORWARD_LANE].next
         keep(step, run, packets, outgoing)
         _remember(step, run, outgoing, counter)
     return True
-
-
-def _learn(step: Step, run: ArrivedRun) -> None:
-    """Remember where the receipts of a stream go: the last host must know it."""
-    receipts = step.state.receipts
-    if receipts.of_stream(run.source, run.stream) == run.receipts:
-        return
-    step.setup(
-        ReceiptsTo(
-            source=run.source,
-            stream=run.stream,
-            name=run.receipts,
-            left=receipts.stream_to(run.source, run.onward),
-            queue=run.onward,
-        ),
-        forced=False,
-    )
 
 
 def _waits(step: Step, run: ArrivedRun, outgoing: OutgoingQueue) -> bool:

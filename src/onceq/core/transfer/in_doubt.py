@@ -52,7 +52,7 @@ from onceq.core.state.peer_table import Peer
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED
 from onceq.core.state.positions import Link
 from onceq.core.state.queue_tables import ACKS_OWED, DEAD_XACT, DOUBTS_KEPT, JOURNAL
-from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, lookup_id
+from onceq.core.state.queues import TRANSACTIONAL_LANE, lookup_id
 from onceq.core.state.records import PUT_JOURNAL, PUT_NACK_ARRIVAL, Op, RangeChange
 from onceq.core.state.state import IN_DOUBT
 from onceq.core.step.step import ChangeBuilder, Step, Timer
@@ -149,8 +149,17 @@ def _ask_from(step: Step, peer: Peer, outgoing: OutgoingQueue, start: int) -> in
     streams = _askable(step, outgoing, (peer.peer, ANYBODY), start, STREAMS_AT_ONCE + 1)
     for at in range(0, min(len(streams), STREAMS_AT_ONCE), INQUIRY_STREAMS_MAX):
         some = streams[at : min(at + INQUIRY_STREAMS_MAX, STREAMS_AT_ONCE)]
-        entries = tuple((stream, _live_from(outgoing, stream, last)) for stream, last in some)
-        if not post(step, peer, outgoing, entries):
+        entries: list[tuple[int, int]] = []
+        for stream, last in some:
+            # The first number that may still be sent; no smaller one ever will be.
+            live, base = last + 1, outgoing.base_of(stream)
+            if base is not None:
+                lane = outgoing.ordered_lane
+                end = min(outgoing.stretch(base + 1).end + 1, lane.next)
+                waiting = next(iter(lane.ranges(AVAILABLE, base + 1, end=end)), None)
+                live = waiting[0] - base if waiting is not None else max(end - base, last + 1)
+            entries.append((stream, live))
+        if not post(step, peer, outgoing, tuple(entries)):
             return some[0][0]
     return streams[STREAMS_AT_ONCE][0] if len(streams) > STREAMS_AT_ONCE else 0
 
@@ -185,18 +194,6 @@ def on_timer(step: Step, number: int) -> None:
     if may and _askable(step, outgoing, managers, 0, 1):
         connect(step, outgoing)
     inquire(step, outgoing)
-
-
-def _live_from(outgoing: OutgoingQueue, stream: int, last: int) -> int:
-    """Return the first number of a stream that may still be sent; no smaller one ever will be."""
-    base = outgoing.base_of(stream)
-    if base is None:
-        return last + 1
-    lane = outgoing.ordered_lane
-    end = min(outgoing.stretch(base + 1).end + 1, lane.next)
-    for first, _ in lane.ranges(AVAILABLE, base + 1, end=end):
-        return first - base
-    return max(end - base, last + 1)
 
 
 def _settle(step: Step, peer: Peer, memories: list[Memory]) -> None:
@@ -247,22 +244,24 @@ def _settle_one(
     arrived = memory.arrived(number)
     if arrived is None:
         return
-    copies = found_of(step, peer.peer) or _other_copy_has(queue, memory.stream, number)
+    copies = found_of(step, peer.peer) != ""
+    if not copies and isinstance(queue, OutgoingQueue):
+        # A copy of this manager may have sent the message in a stream of its own; then its absence
+        # from this stream proves nothing. A stream without waiting messages has no base: any of its
+        # messages may be shared.
+        base = queue.base_of(memory.stream)
+        shared = queue.elsewhere.get(TRANSACTIONAL_LANE, 0)
+        copies = shared > 0 if base is None else base + number <= shared
     # A message that never came to this one may have come to the one that answered before.
     if not arrived and (copies or len(doubt.given) > 1):
-        _never_certain(build, doubt)
+        # Its receiver runs twice, or it was given to two managers: one may have accepted what the
+        # other has not. Or its sender runs twice, and the other copy may have sent it. Ask no more.
+        if doubt.queue == DOUBTS_KEPT:
+            _stays(build, doubt, doubt.lane, doubt.counter)
+        else:
+            build.move(_move(doubt, Op.SETTLE, IN_DOUBT))
     else:
         _certain(build, doubt, arrived=arrived)
-
-
-def _other_copy_has(queue: AnyQueue | None, stream: int, number: int) -> bool:
-    """Return whether a copy of this manager may have sent a message in a stream of its own; then
-    its absence from this stream proves nothing."""
-    if not isinstance(queue, OutgoingQueue):
-        return False
-    base, shared = queue.base_of(stream), queue.elsewhere.get(TRANSACTIONAL_LANE, 0)
-    # A stream without waiting messages has no base: any of its messages may be shared.
-    return shared > 0 if base is None else base + number <= shared
 
 
 def _fate(ending: Ending) -> Fate:
@@ -311,16 +310,6 @@ def _certain(build: ChangeBuilder, doubt: Doubt, *, arrived: bool) -> None:
     elif kept == DOUBTS_KEPT and not doubt.flags & PUT_JOURNAL:
         # The receiver reports how it ends there, if the sender asked.
         build.move(_move(doubt, Op.END, 0))
-    else:
-        build.move(_move(doubt, Op.SETTLE, IN_DOUBT))
-
-
-def _never_certain(build: ChangeBuilder, doubt: Doubt) -> None:
-    """Leave a message in doubt, and ask no more. Its receiver runs twice, or it was given to two
-    managers: one may have accepted what the other has not. Or its sender runs twice, and the other
-    copy may have sent it."""
-    if doubt.queue == DOUBTS_KEPT:
-        _stays(build, doubt, doubt.lane, doubt.counter)
     else:
         build.move(_move(doubt, Op.SETTLE, IN_DOUBT))
 

@@ -136,17 +136,13 @@ def emit_ack(step: Step, progress: Progress) -> None:
     step.sessions.peers[session].acks[progress.source, progress.key] = None
     step.act(Ready(session))
     if step.sessions.early.streams and _hole(step, progress):
-        _name_again(step, progress)
-
-
-def _name_again(step: Step, progress: Progress) -> None:
-    """Name the hole of this acknowledgment again in the next one, if it remains."""
-    early = step.sessions.early.streams[progress.source, progress.key]
-    early.told_to = early.missing_to
-    early.told += 1
-    if early.told <= HOLE_TOLD_MAX:
-        progress.due_us = step.later_us(step.settings.order_ack_delay_s)
-        step.timer(progress.due_us, Timer.ORDER_ACK, (progress.source, progress.key))
+        # The next acknowledgment names the hole again, if it remains.
+        early = step.sessions.early.streams[progress.source, progress.key]
+        early.told_to = early.missing_to
+        early.told += 1
+        if early.told <= HOLE_TOLD_MAX:
+            progress.due_us = step.later_us(step.settings.order_ack_delay_s)
+            step.timer(progress.due_us, Timer.ORDER_ACK, (progress.source, progress.key))
 
 
 def beginning_missing(step: Step, key: tuple[bytes, str]) -> None:
@@ -219,7 +215,13 @@ def hole_shown(step: Step, peer: Peer, ack: OrderAck) -> None:
     again.
     """
     outgoing = step.state.streams.get(ack.stream)
-    if outgoing is None or not _newest(outgoing, ack):
+    if outgoing is None:
+        return
+    # The hole of an acknowledgment that is not the newest may be filled. Without a number the
+    # beginning is missing, so nothing of the stream was acknowledged.
+    told, number = outgoing.last_ack
+    newest = (told, number) == (ack.stream, ack.number) if ack.number else told < ack.stream
+    if not newest:
         return
     if not outgoing.session or outgoing.over_http or not outgoing.unacknowledged:
         return
@@ -233,15 +235,18 @@ def hole_shown(step: Step, peer: Peer, ack: OrderAck) -> None:
         sent = min(outgoing.sent, head.end)
         if ack.number + 1 == ack.first_missing <= ack.last_missing <= sent - head.base:
             _repair(step, outgoing, ack, head.base + ack.last_missing, sent)
-    else:
-        _guess(step, outgoing, peer, ack)
-
-
-def _newest(outgoing: OutgoingQueue, ack: OrderAck) -> bool:
-    """Return whether this is the newest acknowledgment; the hole of an older one may be filled."""
-    if not ack.number:  # the beginning is missing, so nothing of the stream was acknowledged
-        return outgoing.last_ack[0] < ack.stream
-    return outgoing.last_ack == (ack.stream, ack.number)
+        return
+    # The second of two equal acknowledgments means a hole.
+    repair, said = outgoing.repair, (peer.session, ack.stream, ack.number)
+    if repair.heard != said:
+        repair.heard = said
+        return
+    first = outgoing.ordered_lane.first_available()
+    if repair.guessed == said or outgoing.sent <= first:
+        return
+    repair.guessed = said
+    repair.ranges.append((first, min(first + PROBE_MESSAGES - 1, outgoing.sent)))
+    start_if_possible(step, outgoing)
 
 
 def _answered(step: Step, outgoing: OutgoingQueue, ack: OrderAck) -> None:
@@ -305,18 +310,4 @@ def _repair(step: Step, outgoing: OutgoingQueue, ack: OrderAck, last: int, sent:
     repair.about, repair.end = about, last
     repair.until = min(last, first + repair.count - 1)
     repair.ranges.append((first, repair.until))
-    start_if_possible(step, outgoing)
-
-
-def _guess(step: Step, outgoing: OutgoingQueue, peer: Peer, ack: OrderAck) -> None:
-    """Treat the second of two equal acknowledgments as a hole."""
-    repair, said = outgoing.repair, (peer.session, ack.stream, ack.number)
-    if repair.heard != said:
-        repair.heard = said
-        return
-    first = outgoing.ordered_lane.first_available()
-    if repair.guessed == said or outgoing.sent <= first:
-        return
-    repair.guessed = said
-    repair.ranges.append((first, min(first + PROBE_MESSAGES - 1, outgoing.sent)))
     start_if_possible(step, outgoing)

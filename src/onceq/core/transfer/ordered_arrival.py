@@ -15,7 +15,6 @@ Upholds: I4, I5, I6, I9, I24, I7.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping
 from enum import Enum
 from itertools import pairwise
@@ -430,7 +429,15 @@ def _store(
     count = len(packets.lengths)
     mine = run.message_numbers[skip : skip + count]
     # A put names only the first message number; those of later ends are counted from it.
-    for size in _consecutive(mine) if run.wants else (count,):
+    sizes = [count]
+    if run.wants:
+        sizes = [1]
+        for before, message in pairwise(mine):
+            if message == before + 1:
+                sizes[-1] += 1
+            else:
+                sizes.append(1)
+    for size in sizes:
         part = packets if size == count else packets.part(at, size)
         build.put(
             Put(
@@ -440,14 +447,3 @@ def _store(
             )
         )  # fmt: skip
         at += size
-
-
-def _consecutive(numbers: array[int]) -> list[int]:
-    """Return the sizes of the parts whose message numbers are consecutive."""
-    sizes = [1]
-    for before, number in pairwise(numbers):
-        if number == before + 1:
-            sizes[-1] += 1
-        else:
-            sizes.append(1)
-    return sizes

@@ -20,7 +20,7 @@ Upholds: I11 (an end, also where a restore has undone it), I13, I24 (bounded ans
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -352,7 +352,18 @@ def _tell(step: Step, peer: Peer, asked: EndsAsked) -> Iterator[None]:
     # that will never be reported.
     if step.sessions.peers.get(peer.session) is not peer or _under_way(step, peer.peer):
         return
-    memories, latest = _memories(step, peer.peer, parts, keys)
+    # What is known of its streams, to any queue; and the greatest of them in which anything came.
+    # Both tables are walked once, for any number of streams.
+    memories = {stream: Memory(stream, NOBODY_KNOWS, 0, closed=False) for stream in parts}
+    latest = -1
+    for (sender, _, stream), memory in step.state.memories:
+        if sender == peer.peer and stream in parts and memories[stream].since == NOBODY_KNOWS:
+            memories[stream] = replace(memory, closed=False)
+    present = [p for key in keys if (p := step.state.progress.get(key)) is not None]
+    for progress in reversed(present):
+        latest = max(latest, progress.stream)
+        if progress.stream in memories:
+            memories[progress.stream] = step.state.memories.current(progress)
     told = tuple(
         _answer(step, peer, memories[stream], latest, _Asked(first, last), sorted(parts[stream]))
         for stream, first, last in asked.streams
@@ -447,25 +458,3 @@ def _answer(
     if never_came and lives.is_of(step, memory.stream):
         lives.note(step, peer.peer, lives.CAME)
     return StillOpen(asked.first, last, memory, tuple(found))
-
-
-def _memories(
-    step: Step, source: bytes, streams: Iterable[int], keys: Iterable[tuple[bytes, str]]
-) -> tuple[dict[int, Memory], int]:
-    """Return what is known of a manager's streams, to any queue; and the greatest of its streams in
-    which anything came. Both tables are walked once, for any number of streams.
-
-    Args:
-        keys: Of what is known of its present streams.
-    """
-    found = {stream: Memory(stream, NOBODY_KNOWS, 0, closed=False) for stream in streams}
-    latest = -1
-    for (sender, _, stream), memory in step.state.memories:
-        if sender == source and stream in found and found[stream].since == NOBODY_KNOWS:
-            found[stream] = replace(memory, closed=False)
-    present = [p for key in keys if (p := step.state.progress.get(key)) is not None]
-    for progress in reversed(present):
-        latest = max(latest, progress.stream)
-        if progress.stream in found:
-            found[progress.stream] = step.state.memories.current(progress)
-    return found, latest

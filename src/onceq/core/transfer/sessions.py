@@ -209,7 +209,11 @@ def _ask_receiver(step: Step, outgoing: OutgoingQueue) -> None:
 
 def _turned_away(step: Step, item: SessionOpened, first: OutgoingQueue | None) -> str:
     """Return the reason to refuse a new session, or ""."""
-    if item.peer == step.identity.guid and not _is_itself(step, item, first):
+    # It may have connected to itself on purpose: messages wait under a name that has become one of
+    # its own.
+    if item.peer == step.identity.guid and not (
+        item.life == step.state.lives.id and (first is None or is_local(step, first.name))
+    ):
         answered_as_us(step, item)
         return led_back(step, first, item)
     if step.state.offline_s:
@@ -217,12 +221,6 @@ def _turned_away(step: Step, item: SessionOpened, first: OutgoingQueue | None) -
     if step.settings.hardened and not item.http:
         return "this queue manager is hardened: it talks over HTTP only"
     return not_believed(step, item)
-
-
-def _is_itself(step: Step, item: SessionOpened, first: OutgoingQueue | None) -> bool:
-    """Return whether this manager has connected to itself on purpose: messages wait under a name
-    that has become one of its own."""
-    return item.life == step.state.lives.id and (first is None or is_local(step, first.name))
 
 
 @rule_for(SessionClosed)

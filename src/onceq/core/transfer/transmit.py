@@ -80,7 +80,14 @@ def room(step: Step, item: Room) -> None:
         return
     load, more = _Load(item), False
     if peer.acks or peer.notes or peer.warning:
-        _load_notes(peer, load)
+        while (peer.notes or peer.warning) and not load.full:
+            if peer.warning:
+                packet, peer.warning = peer.warning, b""
+            else:
+                packet = peer.notes.popleft()
+            load.pieces.append(packet)
+            load.count += 1
+            load.size += len(packet)
         _load_acks(step, peer, load)
         more = bool(peer.acks or peer.notes or peer.warning)
     # Each queue once. A held queue comes back when it is released.
@@ -116,12 +123,13 @@ def _load_queue(step: Step, peer: Peer, outgoing: OutgoingQueue, load: _Load) ->
             continue
         if load.full:
             return True
-        if (
-            outgoing.lanes[lane].due
-            and not peer.delays
-            and not _without_delayed(step, outgoing, lane)
-        ):
-            return True
+        if outgoing.lanes[lane].due and not peer.delays:
+            # The receiver has no delays: delayed messages end.
+            ended = refuse_delayed(step, outgoing, lane)
+            if ended:
+                settled_down(step, outgoing)
+            if ended >= REFUSED_AT_ONCE:
+                return True
         if lane == TRANSACTIONAL_LANE:
             more |= _load_ordered(step, outgoing, load)
             if peer.http:
@@ -135,14 +143,6 @@ def _load_queue(step: Step, peer: Peer, outgoing: OutgoingQueue, load: _Load) ->
     return more
 
 
-def _without_delayed(step: Step, outgoing: OutgoingQueue, lane: int) -> bool:
-    """End delayed messages if the receiver has no delays; return whether all have ended."""
-    found = refuse_delayed(step, outgoing, lane)
-    if found:
-        settled_down(step, outgoing)
-    return found < REFUSED_AT_ONCE
-
-
 def _load_acks(step: Step, peer: Peer, load: _Load) -> None:
     while peer.acks and not load.full:
         key = next(iter(peer.acks))
@@ -152,7 +152,12 @@ def _load_acks(step: Step, peer: Peer, load: _Load) -> None:
         if untold is not None:
             if untold.session != peer.session and _leaves_elsewhere(step, peer, untold, key):
                 continue
-            if not _load_ends(step, peer, untold, load):
+            # Unless the final acknowledgments that wait for this session all have room.
+            if (
+                ACK_LANE in untold.lanes and untold.session == peer.session
+                and not held(step, untold)
+                and _load_plain(step, peer, untold, ACK_LANE, load)
+            ):  # fmt: skip
                 return
         del peer.acks[key]
         progress = step.state.progress.get(key)
@@ -199,31 +204,25 @@ def _leaves_elsewhere(
     return True
 
 
-def _load_ends(step: Step, peer: Peer, outgoing: OutgoingQueue, load: _Load) -> bool:
-    """Load the final acknowledgments that wait for this session; return whether all have room."""
-    if ACK_LANE not in outgoing.lanes or outgoing.session != peer.session or held(step, outgoing):
-        return True
-    return not _load_plain(step, peer, outgoing, ACK_LANE, load)
-
-
-def _load_notes(peer: Peer, load: _Load) -> None:
-    while (peer.notes or peer.warning) and not load.full:
-        if peer.warning:
-            packet, peer.warning = peer.warning, b""
-        else:
-            packet = peer.notes.popleft()
-        load.pieces.append(packet)
-        load.count += 1
-        load.size += len(packet)
-
-
 def _load_ordered(step: Step, outgoing: OutgoingQueue, load: _Load) -> bool:
     """Load transactional messages from the present position; return whether more may follow."""
     lane = outgoing.lanes[TRANSACTIONAL_LANE]
     if not lane.available:
         return False
-    if outgoing.repair.ranges:
-        _fill_holes(step, outgoing, load)
+    ranges = outgoing.repair.ranges
+    if ranges:
+        # What the receiver lacks goes before anything else; the sent position does not move.
+        while ranges and not load.full:
+            begin, end = ranges.pop(0)
+            lacking = lane.take(
+                count_max=load.messages - load.count, bytes_max=max(load.bytes - load.size, 1),
+                start=begin, end=end + 1,
+            )  # fmt: skip
+            for first, count in lacking:
+                _load_range(step, outgoing, load, first, count)
+                begin = first + count
+            if lacking and begin <= end:
+                ranges.insert(0, (begin, end))
         if load.full:
             return True
     last, start = last_allowed(step, outgoing), outgoing.sent + 1
@@ -243,22 +242,6 @@ def _load_ordered(step: Step, outgoing: OutgoingQueue, load: _Load) -> bool:
     if lane.first(AVAILABLE, max(start, last + 1), lane.next) < lane.next:
         step.sessions.full_windows.add(outgoing.number)
     return lane.first(AVAILABLE, outgoing.sent + 1, last + 1) <= last
-
-
-def _fill_holes(step: Step, outgoing: OutgoingQueue, load: _Load) -> None:
-    """Load what the receiver lacks, before anything else; the sent position does not move."""
-    lane, ranges = outgoing.lanes[TRANSACTIONAL_LANE], outgoing.repair.ranges
-    while ranges and not load.full:
-        start, end = ranges.pop(0)
-        found = lane.take(
-            count_max=load.messages - load.count, bytes_max=max(load.bytes - load.size, 1),
-            start=start, end=end + 1,
-        )  # fmt: skip
-        for first, count in found:
-            _load_range(step, outgoing, load, first, count)
-            start = first + count
-        if found and start <= end:
-            ranges.insert(0, (start, end))
 
 
 def _load_range(
