@@ -44,6 +44,12 @@ PLANTED = (
         PEERS + "test_acknowledgments_are_written_where_the_sender_may_send",
     ),
     Planted(
+        "a-way-that-an-application-has-opened-is-none-of-answers",
+        edited(answer_addresses, "        if not outgoing.answers:\n", "        if False:\n"),
+        "tests/unit/core/peers/test_answer_addresses_homes.py::"
+        "test_tidying_up_leaves_a_way_of_answers_where_an_application_has_written",
+    ),
+    Planted(
         "barred-messages-enter",
         edited(admission, "if not may or run.barred:", "if not may:"),
         PEERS + "test_outside_transactions_acknowledgments_are_judged_too",

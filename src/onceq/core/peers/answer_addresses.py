@@ -92,7 +92,13 @@ def expect_answer(step: Step, peer: Peer, source: bytes, name: FormatName) -> No
         outgoing_for(step, name, by=answered(source), stranger=stranger, answer=True, homes=homes)
         return
     kept = outgoing.homes
-    if kept is None or (homes is not ANYWHERE and homes <= kept):
+    if kept is None:
+        # An application has opened it. It must not be tidied away before the answer, which would
+        # then find no address.
+        if not outgoing.answers:
+            step.setup(OutgoingHomes(number=outgoing.number, homes=None), forced=False)
+        return
+    if homes is not ANYWHERE and homes <= kept:
         return
     more = None if homes is ANYWHERE else sorted(homes | kept)
     if more is not None and len(more) > HOMES_MAX:

@@ -234,14 +234,18 @@ def test_an_operator_that_tidies_up_leaves_homes_alone(house: House) -> None:
     assert house.homes() == {"WINHOST": frozenset((OWN,))}
 
 
+@pytest.mark.parametrize("before", [False, True], ids=["afterwards", "before"])
 @pytest.mark.parametrize("restarted", ["", "log", "checkpoint"])
 def test_tidying_up_leaves_a_way_of_answers_where_an_application_has_written(
-    house: House, restarted: str
+    house: House, restarted: str, before: bool
 ) -> None:
     """Else the acknowledgment of a message that is received later would go nowhere."""
-    name = r"OS:WINHOST\private$\a"
+    name = rf"TCP:{OWN}\private$\a"
+    if before:
+        house.ask(requests.Send(0, [item(f"DIRECT={name}")]))
     assert house.sent(name)
-    house.ask(requests.Send(0, [item(f"DIRECT={name}")]))
+    if not before:
+        house.ask(requests.Send(0, [item(f"DIRECT={name}")]))
     house.ask(requests.PurgeQueue(f"DIRECT={name}"))
     if restarted == "log":
         house.manager = house.again()
@@ -250,7 +254,7 @@ def test_tidying_up_leaves_a_way_of_answers_where_an_application_has_written(
         snapshot.restore(state, b"".join(house.manager.snapshot().encode()))
         assert [one.answers for one in state.outgoing.values()] == [True]
     house.ask(requests.SteerOutgoing("", requests.Steer.TIDY))
-    assert house.homes() == {"WINHOST": None}
+    assert house.homes() == {OWN: None}
 
 
 def test_an_application_that_sends_there_may_reach_it_anywhere(house: House) -> None:
