@@ -11,6 +11,7 @@ import pytest
 
 from onceq.core.step import connections
 from onceq.core.transfer.outgoing_queue import PROBE_MESSAGES
+from onceq.model import limits
 from onceq.model.limits import EARLY_RUN_BYTES
 from onceq.model.requests import DeleteQueue, PurgeQueue
 from onceq.packet.acks import OrderAck
@@ -379,7 +380,7 @@ def test_no_more_is_kept_than_there_is_room_for(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room = 3 * EARLY_RUN_BYTES
-    monkeypatch.setattr(connections, "EARLY_SESSION_BYTES_MAX", room)
+    monkeypatch.setattr(limits, "EARLY_SESSION_BYTES_MAX", room)
     world.link("A", "B").policy = losing(2, times=2)
     for body in bodies(30):
         world["A"].once(Q, body)
@@ -398,7 +399,7 @@ def test_all_sessions_together_keep_no_more_than_there_is_room_for(
     world = worlds("A", "B", "C", settings=fast())
     world["B"].create("q")
     room = 3 * EARLY_RUN_BYTES
-    monkeypatch.setattr(connections, "EARLY_BYTES_MAX", room)
+    monkeypatch.setattr(limits, "EARLY_BYTES_MAX", room)
     for name in "AC":
         world.link(name, "B").policy = losing(2, times=2)
     for body in bodies(10):

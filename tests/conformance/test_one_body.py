@@ -88,7 +88,7 @@ def test_packets_are_those_that_would_be_written_for_each(
 ) -> None:
     found = []
     for least in (REST_BYTES_MIN, 1 << 30):
-        monkeypatch.setattr("onceq.core.send.REST_BYTES_MIN", least)
+        monkeypatch.setattr("onceq.model.limits.REST_BYTES_MIN", least)
         world = made(worlds("A", "B", settings=fast()))
         world.cut("A", "B")
         a = world["A"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.state import client_memory
 from onceq.errors import InsufficientResources, TransactionOver
+from onceq.model import limits
 from onceq.model.identity import TransactionId
 from onceq.model.requests import Commit
 from onceq.model.results import Outcome
@@ -23,7 +23,7 @@ def made_up(n: int, began_s: int = START_S) -> TransactionId:
 def test_outcomes_of_made_up_sessions_are_bounded_and_stay_true(
     worlds: Worlds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_memory, "FENCES_MAX", 20)
+    monkeypatch.setattr(limits, "FENCES_MAX", 20)
     a = worlds("A")["A"]
     a.create("q")
     for n in range(20):

@@ -11,7 +11,7 @@ from onceq.core import names as resolve
 from onceq.core.peers import strangers
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.transfer import arrival
-from onceq.model import requests
+from onceq.model import limits, requests
 from onceq.model.identity import guid_text
 from onceq.model.limits import ANSWERS_EACH_BYTES
 from onceq.model.message import Acknowledge, Journal
@@ -100,7 +100,7 @@ def test_strangers_fill_half_of_the_quota(world: World) -> None:
 
 
 def test_answers_to_strangers_are_so_many(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strangers, "STRANGER_QUEUES_MAX", 10)
+    monkeypatch.setattr(limits, "STRANGER_QUEUES_MAX", 10)
     monkeypatch.setattr(resolve, "STRANGER_QUEUES_MAX", 10)
     for number in range(1, 30):
         comes(world, number, TO_NONE, b"x")
@@ -120,7 +120,7 @@ def test_answers_to_strangers_are_so_many(world: World, monkeypatch: pytest.Monk
 
 
 def test_answers_that_were_taken_make_room(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strangers, "STRANGER_QUEUES_MAX", 4)
+    monkeypatch.setattr(limits, "STRANGER_QUEUES_MAX", 4)
     monkeypatch.setattr(resolve, "STRANGER_QUEUES_MAX", 4)
     monkeypatch.setattr(arrival, "SWEPT_FROM", 3)
     for number in range(1, 12):
@@ -142,7 +142,7 @@ def test_answers_wait_no_longer_than_messages(world: World) -> None:
 def test_administration_queues_of_a_strangers_choice(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(strangers, "STRANGER_QUEUES_MAX", 20)
+    monkeypatch.setattr(limits, "STRANGER_QUEUES_MAX", 20)
     monkeypatch.setattr(resolve, "STRANGER_QUEUES_MAX", 20)
     tried: list[str] = []
     node = world["B"]

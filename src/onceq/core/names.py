@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from onceq import errors
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.queue_tables import (
     DEAD_LETTER,
@@ -31,15 +32,6 @@ from onceq.core.state.queues import AnyQueue, Queue
 from onceq.core.state.setups import AliasJoined, MakerKnown, OutgoingOpened, OutgoingWanted
 from onceq.core.step.connections import Mode, Target
 from onceq.core.step.step import Step, refusal
-from onceq.errors import (
-    IllegalFormatName,
-    InsufficientResources,
-    NoDirectory,
-    QueueNotFound,
-    UnsupportedFormatName,
-    UnsupportedOperation,
-    WrongQueueKind,
-)
 from onceq.errors.base import not_transactional
 from onceq.model.addresses import is_one_of, means_itself
 from onceq.model.directory import Computer, Snapshot
@@ -104,12 +96,12 @@ def read_directory(step: Step, what: str) -> Snapshot:
         NoDirectory: It cannot be read now.
     """
     if step.names.mode is Mode.WORKGROUP:
-        raise UnsupportedOperation(
+        raise errors.UnsupportedOperation(
             f"{what} needs a directory, and this queue manager runs without one; use direct or "
             "private names, or name a directory in the configuration"
         )
     if step.names.mode is Mode.OFFLINE or step.names.directory is None:
-        raise NoDirectory(
+        raise errors.NoDirectory(
             f"{what} needs the directory: {step.names.directory_trouble or 'not read yet'}"
         )
     return step.names.directory
@@ -126,7 +118,7 @@ def local_queue(step: Step, name: FormatName) -> Queue:
     elif name.suffix is Suffix.JOURNAL:
         queue = local_queue(step, replace(name, suffix=Suffix.NONE)).journal
     elif name.suffix is not Suffix.NONE:
-        raise QueueNotFound(f"{name}: this queue manager keeps no such queue")
+        raise errors.QueueNotFound(f"{name}: this queue manager keeps no such queue")
     elif name.subqueue:
         queue = local_queue(step, replace(name, subqueue="")).subs.get(name.subqueue.casefold())
     elif name.kind is Kind.PRIVATE:
@@ -136,7 +128,7 @@ def local_queue(step: Step, name: FormatName) -> Queue:
     else:
         queue = state.queues.get(queue_key(name.private, name.queue))
     if not isinstance(queue, Queue):
-        raise QueueNotFound(
+        raise errors.QueueNotFound(
             f"there is no queue {name.direct or name.text} on {step.identity.name}; "
             # Not every client may learn whether there is a private one.
             + (
@@ -233,9 +225,9 @@ def outgoing_for(
         own = state.makers.counts[Thing.OUTGOING].of(by)
         full = refusal(step, by, Thing.OUTGOING, own, len(state.outgoing))
         if full:
-            raise InsufficientResources(full)
+            raise errors.InsufficientResources(full)
         if stranger and len(state.answering) >= STRANGER_QUEUES_MAX:
-            raise InsufficientResources(
+            raise errors.InsufficientResources(
                 f"there are {STRANGER_QUEUES_MAX} outgoing queues for strangers already"
             )
         kept: tuple[str, ...] | None = None
@@ -267,7 +259,9 @@ def outgoing_for(
     shares = name.key() != outgoing.name.key()
     if shares and state.aliases.get(name.key()) is not outgoing:
         if len(state.aliases) >= OUTGOING_NAMES_MAX:
-            raise InsufficientResources(f"outgoing queues have {OUTGOING_NAMES_MAX} more names")
+            raise errors.InsufficientResources(
+                f"outgoing queues have {OUTGOING_NAMES_MAX} more names"
+            )
         step.setup(AliasJoined(number=outgoing.number, name=str(name)), forced=False)
     if (outgoing.for_strangers and not stranger) or (outgoing.homes is not None and not answer):
         step.setup(OutgoingWanted(number=outgoing.number, answers=answer), forced=False)
@@ -367,7 +361,7 @@ def find_outgoing(step: Step, text: str) -> OutgoingQueue:
     (element,) = one_name(text)
     outgoing = step.state.outgoing_of(element.key())
     if outgoing is None:
-        raise QueueNotFound(
+        raise errors.QueueNotFound(
             f"there is no outgoing queue for {text}; 'outgoing list' shows what there is"
         )
     return outgoing
@@ -388,7 +382,7 @@ def find_source(step: Step, text: str) -> Queue | OutgoingQueue:
         return queue
     outgoing = step.state.outgoing_of(element.key())
     if outgoing is None:
-        raise QueueNotFound(
+        raise errors.QueueNotFound(
             f"{text} is not a queue of {step.identity.name}: messages are received where their "
             "queue is; connect to that queue manager"
         )
@@ -399,7 +393,9 @@ def one_name(text: str) -> tuple[FormatName]:
     """Parse a name that must have one element."""
     elements = parse_any(text)
     if len(elements) != 1:
-        raise UnsupportedFormatName(f"{text}: a name with several elements is for sending only")
+        raise errors.UnsupportedFormatName(
+            f"{text}: a name with several elements is for sending only"
+        )
     return (elements[0],)
 
 
@@ -407,14 +403,14 @@ def find_queue(step: Step, text: str) -> Queue:
     """Return the local queue that a name means; raises QueueNotFound."""
     queue = find_source(step, text)
     if not isinstance(queue, Queue):
-        raise QueueNotFound(f"{text} is an outgoing queue; see 'outgoing show'")
+        raise errors.QueueNotFound(f"{text} is an outgoing queue; see 'outgoing show'")
     return queue
 
 
 # ---- queue kinds ---------------------------------------------------------------------------------
 
 
-def wrong_kind(targets: tuple[Target, ...], *, transactional: bool) -> WrongQueueKind:
+def wrong_kind(targets: tuple[Target, ...], *, transactional: bool) -> errors.WrongQueueKind:
     """Return why the queues of this manager among some destinations cannot be sent to, if one does
     not take such messages. Those of other managers are unknown."""
     kinds: dict[bool, str] = {}
@@ -422,13 +418,13 @@ def wrong_kind(targets: tuple[Target, ...], *, transactional: bool) -> WrongQueu
         if isinstance(target.queue, Queue):
             kinds.setdefault(target.queue.properties.transactional, target.queue.title)
     if len(kinds) == 2:
-        return WrongQueueKind(
+        return errors.WrongQueueKind(
             f"{kinds[True]} takes only messages that are sent in transactions, and {kinds[False]} "
             "only others, so one send cannot reach both; send to them apart"
         )
     if transactional:
         return not_transactional(kinds[False])
-    return WrongQueueKind(
+    return errors.WrongQueueKind(
         f"{kinds[True]} is transactional, and takes only what is sent in a transaction; leave "
         "transactional=False out"
     )
@@ -494,7 +490,7 @@ def answer_names(step: Step, text: str, *, lists: bool = False) -> tuple[FormatN
     """
     elements = parse_any(text) if text else ()
     if len(elements) > ANSWER_QUEUES_MAX:
-        raise IllegalFormatName(
+        raise errors.IllegalFormatName(
             f"{len(elements)} administration or response queues; at most {ANSWER_QUEUES_MAX}"
         )
     names: list[FormatName] = []
@@ -504,7 +500,9 @@ def answer_names(step: Step, text: str, *, lists: bool = False) -> tuple[FormatN
             name.kind not in (Kind.DIRECT, Kind.PRIVATE, Kind.PUBLIC)
             or name.suffix is not Suffix.NONE or name.subqueue
         ):  # fmt: skip
-            raise UnsupportedFormatName(f"{name} cannot be an administration or response queue")
+            raise errors.UnsupportedFormatName(
+                f"{name} cannot be an administration or response queue"
+            )
         names.append(name if listed else for_others(step, name))
     return tuple(names)
 
@@ -528,7 +526,7 @@ def check_answers(step: Step, targets: Sequence[Target], admin: str) -> None:
         return
     for name in answer_names(step, admin):
         if not name.protocol.startswith("HTTP"):
-            raise UnsupportedFormatName(
+            raise errors.UnsupportedFormatName(
                 f"{name} cannot be the administration queue of a message to {over_http[0].text}: "
                 "acknowledgments of what goes over HTTP come to an HTTP address (HTTP-11)"
             )

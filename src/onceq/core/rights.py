@@ -46,17 +46,6 @@ from onceq.model.names import FormatName, Kind, elements_of, parse_any, queue_ke
 from onceq.model.patterns import ROWS, ActorPattern, QueueName, QueuePattern, Where, queue_name
 from onceq.model.policy import MANAGER, Policy
 from onceq.model.record import Record
-from onceq.model.requests import (
-    Access,
-    Commit,
-    PickBy,
-    PrepareBranch,
-    Promise,
-    Request,
-    Send,
-    SendItem,
-    Share,
-)
 from onceq.model.requests.request import Needs
 from onceq.model.requests.xa import ROWS_ACCEPTED
 from onceq.model.results import dooms
@@ -171,7 +160,7 @@ _TAKES_PART: Final = Demand((Right.SEND, Right.RECEIVE, Right.JOURNAL), somewher
 Demands = Iterable[Demand]
 
 
-def demands(step: Step, item: Request) -> Demands:
+def demands(step: Step, item: requests.Request) -> Demands:
     """Return what a request needs; raises OnceqError for an invalid name."""
     found = TABLE.get(type(item))
     if found is not None:
@@ -237,14 +226,16 @@ def _takes(step: Step, item: Any) -> Demands:
 def _receives(step: Step, item: requests.Receive) -> Demands:
     if not item.peek:
         return _takes(step, item)
-    bodies = item.pick not in (PickBy.HEADS, PickBy.BODILESS)
+    bodies = item.pick not in (requests.PickBy.HEADS, requests.PickBy.BODILESS)
     return [_to_see(place, bodies=bodies) for place in places(step, item.queue)]
 
 
-def _open_at(place: Place, access: Access, share: Share) -> Demand:
+def _open_at(place: Place, access: requests.Access, share: requests.Share) -> Demand:
     """Return the need for opening a queue; excluding receivers there needs the right to receive."""
-    if access is Access.PEEK:
-        return to_hold(place) if share is Share.DENY_RECEIVE else _to_see(place, bodies=False)
+    if access is requests.Access.PEEK:
+        if share is requests.Share.DENY_RECEIVE:
+            return to_hold(place)
+        return _to_see(place, bodies=False)
     return _to_take(place)
 
 
@@ -277,13 +268,13 @@ def _purges(step: Step, item: requests.PurgeQueue) -> Demands:
 # ---- units of work ----------------------------------------------------------------------------
 
 
-def sends(step: Step, items: Iterable[SendItem]) -> Iterator[Demand]:
+def sends(step: Step, items: Iterable[requests.SendItem]) -> Iterator[Demand]:
     for item in items:
         yield from _to_send(step, item.destination)
         yield from _answered(step, item)
 
 
-def _answered(step: Step, item: SendItem) -> Iterator[Demand]:
+def _answered(step: Step, item: requests.SendItem) -> Iterator[Demand]:
     """Yield needs for acknowledgments and dead letters: they are messages, too, and may have the
     body of this one. Naming a queue for them needs the right to send there: otherwise the queue
     manager would write for the sender where that may not."""
@@ -508,7 +499,7 @@ def _cancels_job(step: Step, item: requests.CancelJob) -> Demands:
         yield _OPERATE
 
 
-TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
+TABLE: Final[dict[type[requests.Request], Callable[[Step, Any], Demands]]] = {
     requests.AskRows: _looks_for_rows,
     requests.Begin: _begins,
     requests.CancelJob: _cancels_job,
@@ -530,7 +521,7 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
     requests.MoveMessage: _moves,
     requests.OpenQueue: lambda step, item: (
         _to_send(step, item.name)
-        if item.access is Access.SEND
+        if item.access is requests.Access.SEND
         else [_open_at(place, item.access, item.share) for place in places(step, item.name)]
     ),
     requests.PrepareBranch: _promises,
@@ -549,7 +540,7 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
 # ---- judge ---------------------------------------------------------------------------------------
 
 
-def judge(step: Step, actor: Actor, item: Request) -> None:
+def judge(step: Step, actor: Actor, item: requests.Request) -> None:
     """Refuse what an actor has no right to. A send that is refused so dooms its transaction, as any
     other refusal does (S0); a forbidden end of a transaction is left to its rule, which undoes it
     and reports the reason.
@@ -572,15 +563,15 @@ def judge(step: Step, actor: Actor, item: Request) -> None:
             tx.doomed = SendFailed(
                 f"nothing of this transaction happened ({error.code}): {error.text}"
             )
-        if isinstance(item, Send):
+        if isinstance(item, requests.Send):
             raise
 
 
-def _unit_of(step: Step, item: Request) -> Transaction | None:
+def _unit_of(step: Step, item: requests.Request) -> Transaction | None:
     """Return the unit of work in which something is sent, or which ends."""
-    if isinstance(item, (Send, Commit)):
+    if isinstance(item, (requests.Send, requests.Commit)):
         return step.units.transactions.get((item.owner, item.transaction))
-    if isinstance(item, (PrepareBranch, Promise)):
+    if isinstance(item, (requests.PrepareBranch, requests.Promise)):
         at_work = step.units.transactions.get((item.owner, item.transaction))
         branch = step.units.branches.get(item.xid)
         # An actor that may not even prepare another one's unit cannot doom it.
@@ -589,7 +580,7 @@ def _unit_of(step: Step, item: Request) -> Transaction | None:
     return None
 
 
-def check(step: Step, actor: Actor, item: Request) -> None:
+def check(step: Step, actor: Actor, item: requests.Request) -> None:
     """Refuse what an actor has no right to; see ``judge``."""
     if actor.free:
         return

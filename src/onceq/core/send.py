@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from operator import add
 from typing import Final
 
+from onceq import errors
 from onceq.core import delays
 from onceq.core.ending.acknowledgments import on_arrival, trace_queue, trace_sent
 from onceq.core.ending.ending import (
@@ -51,27 +52,8 @@ from onceq.core.state.records import PUT_DEADLETTER, PUT_JOURNAL, Change, Put, R
 from onceq.core.step.connections import CheckedBatch, Deadlines, Route, StoredBatch, Target
 from onceq.core.step.step import ChangeBuilder, Step, take_numbers
 from onceq.core.step.units import Transaction
-from onceq.errors import (
-    BodyTooLarge,
-    IllegalPropertySize,
-    IllegalPropertyValue,
-    InsufficientResources,
-    InvalidParameter,
-    LabelTooLong,
-    OnceqError,
-    StorageReserve,
-)
+from onceq.model import limits
 from onceq.model.identity import NO_GUID
-from onceq.model.limits import (
-    EXTENSION_BYTES_MAX,
-    LABEL_CHARS_MAX,
-    OPEN_SEND_BYTES_MAX,
-    PACKET_BYTES_MAX,
-    REST_BYTES_MIN,
-    STREAM_NUMBERS_MAX,
-    TRANSACTION_BYTES_MAX,
-    TRANSACTION_MESSAGES_MAX,
-)
 from onceq.model.marks import NEVER_S
 from onceq.model.message import (
     CORRELATION_BYTES,
@@ -109,14 +91,14 @@ def check_quota(step: Step, target: Target, size: int, *, transactional: bool) -
     if isinstance(queue, Queue):
         if queue.properties.quota_kb != QUOTA_UNLIMITED_KB and over_quota(step, queue, size):
             queue_full(step, queue)
-            raise InsufficientResources(
+            raise errors.InsufficientResources(
                 f"queue {queue.properties.name} is at its quota of {queue.properties.quota_kb} KB; "
                 "receive from it, or raise its quota_kb"
             )
-    elif transactional and queue.given(step.state.stamp) > STREAM_NUMBERS_MAX:
-        raise InsufficientResources(
-            f"the stream to {target.text} has used its {STREAM_NUMBERS_MAX:,} numbers; sends go on "
-            "in a new one as soon as everything that is under way there is acknowledged"
+    elif transactional and queue.given(step.state.stamp) > limits.STREAM_NUMBERS_MAX:
+        raise errors.InsufficientResources(
+            f"the stream to {target.text} has used its {limits.STREAM_NUMBERS_MAX:,} numbers; "
+            "sends go on in a new one as soon as everything that is under way there is acknowledged"
         )
 
 
@@ -155,30 +137,33 @@ NUMBERS: Final = (
 
 def check_properties(properties: Properties) -> None:
     """Refuse invalid properties."""
-    if len(properties.label) > LABEL_CHARS_MAX:
-        raise LabelTooLong(
-            f"the label has {len(properties.label)} characters; at most {LABEL_CHARS_MAX} fit"
+    if len(properties.label) > limits.LABEL_CHARS_MAX:
+        raise errors.LabelTooLong(
+            f"the label has {len(properties.label)} characters; "
+            f"at most {limits.LABEL_CHARS_MAX} fit"
         )
     if len(properties.correlation_id) != CORRELATION_BYTES:
-        raise IllegalPropertySize(
+        raise errors.IllegalPropertySize(
             f"a correlation identifier has {CORRELATION_BYTES} bytes, "
             f"not {len(properties.correlation_id)}"
         )
     if properties.priority is not None and not 0 <= properties.priority <= 7:
-        raise IllegalPropertyValue(f"priority is 0 to 7, not {properties.priority}")
+        raise errors.IllegalPropertyValue(f"priority is 0 to 7, not {properties.priority}")
     if not 0 <= properties.acknowledge <= ACKNOWLEDGE_MAX:
-        raise IllegalPropertyValue(
+        raise errors.IllegalPropertyValue(
             f"acknowledge is made of the bits of onceq.Acknowledge, not {properties.acknowledge:#x}"
         )
     if not 0 <= properties.journal <= JOURNAL_MAX:
-        raise IllegalPropertyValue(
+        raise errors.IllegalPropertyValue(
             f"journal is made of the bits of onceq.Journal, not {properties.journal:#x}"
         )
-    if len(properties.extension) > EXTENSION_BYTES_MAX:
-        raise IllegalPropertySize(f"an extension has at most {EXTENSION_BYTES_MAX} bytes")
+    if len(properties.extension) > limits.EXTENSION_BYTES_MAX:
+        raise errors.IllegalPropertySize(
+            f"an extension has at most {limits.EXTENSION_BYTES_MAX} bytes"
+        )
     for name in NUMBERS:
         if not 0 <= getattr(properties, name) <= NEVER_S:
-            raise IllegalPropertyValue(f"{name} is an unsigned 32-bit number")
+            raise errors.IllegalPropertyValue(f"{name} is an unsigned 32-bit number")
 
 
 def check_batch(item: SendItem) -> None:
@@ -188,13 +173,13 @@ def check_batch(item: SendItem) -> None:
     if item.own is None:
         return
     if len(item.own) != len(item.bodies):
-        raise InvalidParameter(
+        raise errors.InvalidParameter(
             f"{len(item.own)} messages have properties of their own, and there are "
             f"{len(item.bodies)}"
         )
     for name in OWN:
         if getattr(item.properties, name) != getattr(PLAIN, name):
-            raise InvalidParameter(f"{name} is given for each message and for all of them")
+            raise errors.InvalidParameter(f"{name} is given for each message and for all of them")
     check_own(item.own)
 
 
@@ -216,26 +201,29 @@ def checked_size(
     size = 0
     for made in templates:
         if largest > made.body_max:
-            raise BodyTooLarge(
+            raise errors.BodyTooLarge(
                 f"a body of {largest} bytes with {made.overhead} bytes of headers is larger than "
-                f"the {PACKET_BYTES_MAX} bytes of a packet; send it in parts"
+                f"the {limits.PACKET_BYTES_MAX} bytes of a packet; send it in parts"
             )
         size += total + count * (made.overhead + 3)
     held, messages = (tx.bytes, tx.messages) if tx is not None else (0, 0)
-    if held + size > TRANSACTION_BYTES_MAX:
-        raise InsufficientResources(
-            f"one transaction may send {TRANSACTION_BYTES_MAX} bytes; this would make "
+    if held + size > limits.TRANSACTION_BYTES_MAX:
+        raise errors.InsufficientResources(
+            f"one transaction may send {limits.TRANSACTION_BYTES_MAX} bytes; this would make "
             f"{held + size}; commit in smaller steps"
         )
-    if messages + count > TRANSACTION_MESSAGES_MAX:
-        raise InsufficientResources(
-            f"one transaction may hold {TRANSACTION_MESSAGES_MAX} messages; commit in smaller steps"
+    if messages + count > limits.TRANSACTION_MESSAGES_MAX:
+        raise errors.InsufficientResources(
+            f"one transaction may hold {limits.TRANSACTION_MESSAGES_MAX} messages; "
+            "commit in smaller steps"
         )
-    if step.units.open_bytes + size > OPEN_SEND_BYTES_MAX:
-        raise InsufficientResources("open transactions hold all the memory they may; commit some")
+    if step.units.open_bytes + size > limits.OPEN_SEND_BYTES_MAX:
+        raise errors.InsufficientResources(
+            "open transactions hold all the memory they may; commit some"
+        )
     if step.state.space.total + size > step.settings.computer_quota_bytes:
         computer_full(step)
-        raise InsufficientResources(
+        raise errors.InsufficientResources(
             f"the queues of this manager hold their quota of {step.settings.computer_quota_bytes} "
             "bytes; receive or purge messages, or raise computer_quota_bytes"
         )
@@ -276,7 +264,7 @@ def prepare(
         properties = replace(properties, journal=properties.journal | Journal.DEADLETTER)
         item = replace(item, properties=properties)
     if step.space_low:
-        raise StorageReserve(
+        raise errors.StorageReserve(
             "the disk is nearly full: sends are refused so that receiving and acknowledging can "
             "go on; free space on the disk or receive messages, then send again"
         )
@@ -570,7 +558,7 @@ def _add_put(
 def worth_sharing(size: int, count: int) -> bool:
     """Return whether the rests of ``count`` packets, ``size`` bytes in all, are written once for
     all destinations."""
-    return size >= REST_BYTES_MIN * count
+    return size >= limits.REST_BYTES_MIN * count
 
 
 def _end_here(
@@ -621,7 +609,7 @@ def prepared_all(
             made.append(p)
             # At once, so that the next batch of this call finds the room taken.
             step.units.promise((p,), 1)
-    except OnceqError as error:
+    except errors.OnceqError as error:
         step.units.promise(made, -1)
         if tx is not None:
             tx.bytes, tx.messages, tx.lifetimes = before

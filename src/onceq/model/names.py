@@ -27,21 +27,9 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Final
 
-from onceq.errors import (
-    IllegalFormatName,
-    IllegalPathName,
-    TransactionUsage,
-    UnsupportedFormatName,
-    UnsupportedOperation,
-)
+from onceq import errors
+from onceq.model import limits
 from onceq.model.identity import NO_GUID, guid_bytes, guid_text
-from onceq.model.limits import (
-    COMPUTER_NAME_CHARS_MAX,
-    FORMAT_NAME_CHARS_MAX,
-    FORMAT_NAME_ELEMENTS_MAX,
-    QUEUE_NAME_CHARS_MAX,
-    SUBQUEUE_NAME_CHARS_MAX,
-)
 from onceq.model.queue import name_fault
 from onceq.model.wording import TextSource
 
@@ -199,14 +187,16 @@ def parse_format_name(text: str) -> tuple[FormatName, ...]:
 
 
 def _elements(text: str) -> tuple[FormatName, ...]:
-    source = TextSource(text, IllegalFormatName)
-    source.check(chars_max=FORMAT_NAME_CHARS_MAX)
+    source = TextSource(text, errors.IllegalFormatName)
+    source.check(chars_max=limits.FORMAT_NAME_CHARS_MAX)
     found: list[FormatName] = []
     at = 0
     parts = text.split(",")
     for part in parts:
-        if len(found) == FORMAT_NAME_ELEMENTS_MAX:
-            raise source.fault(at, f"a format name has at most {FORMAT_NAME_ELEMENTS_MAX} elements")
+        if len(found) == limits.FORMAT_NAME_ELEMENTS_MAX:
+            raise source.fault(
+                at, f"a format name has at most {limits.FORMAT_NAME_ELEMENTS_MAX} elements"
+            )
         name = _element(source, part, at)
         if len(parts) > 1 and _alone(name):
             raise source.fault(
@@ -241,8 +231,8 @@ def parse_path_name(text: str) -> FormatName:
 
 
 def _path(text: str) -> FormatName:
-    source = TextSource(text, IllegalPathName)
-    source.check(chars_max=FORMAT_NAME_CHARS_MAX)
+    source = TextSource(text, errors.IllegalPathName)
+    source.check(chars_max=limits.FORMAT_NAME_CHARS_MAX)
     comma = text.find(",")
     if comma >= 0:
         raise source.fault(
@@ -376,10 +366,10 @@ def _check_host(source: TextSource, host: str, at: int) -> None:
         raise source.fault(at, "a computer name or address, without spaces, is missing")
     if host.lower().partition(";")[0] in RESERVED:
         raise source.fault(at, f"a computer name, or . for this one, is missing before {host}")
-    if len(host) > COMPUTER_NAME_CHARS_MAX:
+    if len(host) > limits.COMPUTER_NAME_CHARS_MAX:
         raise source.fault(
-            at + COMPUTER_NAME_CHARS_MAX,
-            f"a computer name has at most {COMPUTER_NAME_CHARS_MAX} characters",
+            at + limits.COMPUTER_NAME_CHARS_MAX,
+            f"a computer name has at most {limits.COMPUTER_NAME_CHARS_MAX} characters",
         )
 
 
@@ -419,7 +409,7 @@ def _place(source: TextSource, path: str, at: int, head: tuple[str, str, str]) -
             suffix = Suffix.JOURNAL
         else:
             subqueue = tail
-            _check(source, subqueue, at, what="subqueue", chars_max=SUBQUEUE_NAME_CHARS_MAX)
+            _check(source, subqueue, at, what="subqueue", chars_max=limits.SUBQUEUE_NAME_CHARS_MAX)
     return FormatName(
         Kind.DIRECT, protocol=protocol, host=host, queue=queue, private=private, suffix=suffix,
         subqueue=subqueue, text=text,
@@ -432,7 +422,7 @@ def _check(
     at: int,
     *,
     what: str = "queue",
-    chars_max: int = QUEUE_NAME_CHARS_MAX,
+    chars_max: int = limits.QUEUE_NAME_CHARS_MAX,
 ) -> None:
     fault = name_fault(name, what=what, chars_max=chars_max)
     if fault is not None:
@@ -460,9 +450,9 @@ def may_receive(name: FormatName) -> None:
         UnsupportedFormatName: The name is legal, but not for this (FN-2).
     """
     if name.kind in (Kind.DL, Kind.MULTICAST):
-        raise UnsupportedFormatName(f"{name} is for sending only")
+        raise errors.UnsupportedFormatName(f"{name} is for sending only")
     if name.protocol.startswith("HTTP"):
-        raise UnsupportedFormatName(f"{name}: messages cannot be received over HTTP")
+        raise errors.UnsupportedFormatName(f"{name}: messages cannot be received over HTTP")
 
 
 # ---- sending -------------------------------------------------------------------------------------
@@ -477,8 +467,10 @@ def elements_of(text: str) -> tuple[FormatName, ...]:
         IllegalFormatName, IllegalPathName: It is no name, or has too many elements.
     """
     elements = parse_any(text)
-    if len(elements) > FORMAT_NAME_ELEMENTS_MAX:
-        raise IllegalFormatName(f"{len(elements)} elements; at most {FORMAT_NAME_ELEMENTS_MAX}")
+    if len(elements) > limits.FORMAT_NAME_ELEMENTS_MAX:
+        raise errors.IllegalFormatName(
+            f"{len(elements)} elements; at most {limits.FORMAT_NAME_ELEMENTS_MAX}"
+        )
     return elements
 
 
@@ -496,11 +488,13 @@ def check_send(name: FormatName, *, transactional: bool) -> None:
     """
     if name.kind is Kind.MULTICAST:
         if transactional:
-            raise TransactionUsage(f"{name}: multicast is never part of a transaction (FN-17)")
-        raise UnsupportedOperation(f"{name}: onceq does not do multicast")
+            raise errors.TransactionUsage(
+                f"{name}: multicast is never part of a transaction (FN-17)"
+            )
+        raise errors.UnsupportedOperation(f"{name}: onceq does not do multicast")
     may_send(name)
     if name.kind is Kind.CONNECTOR:
-        raise UnsupportedOperation(f"{name}: there are no connectors to foreign systems")
+        raise errors.UnsupportedOperation(f"{name}: there are no connectors to foreign systems")
 
 
 def may_send(name: FormatName) -> None:
@@ -510,11 +504,11 @@ def may_send(name: FormatName) -> None:
         UnsupportedFormatName: The name is legal, but not for this (FN-2).
     """
     if name.is_read_only or name.kind is Kind.MACHINE:
-        raise UnsupportedFormatName(f"{name} is read-only: applications cannot send to it")
+        raise errors.UnsupportedFormatName(f"{name} is read-only: applications cannot send to it")
     if name.kind is Kind.CONNECTOR:
-        raise UnsupportedFormatName(f"{name}: only queue managers send to a connector queue")
+        raise errors.UnsupportedFormatName(f"{name}: only queue managers send to a connector queue")
     if name.subqueue:
-        raise UnsupportedFormatName(f"{name}: messages enter a subqueue only by a move")
+        raise errors.UnsupportedFormatName(f"{name}: messages enter a subqueue only by a move")
 
 
 # ---- spelling ------------------------------------------------------------------------------------

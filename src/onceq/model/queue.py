@@ -10,15 +10,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from onceq.errors import (
-    AuthenticationNotSupported,
-    EncryptionNotSupported,
-    IllegalPathName,
-    IllegalPropertyId,
-    IllegalPropertyValue,
-    MulticastNotSupported,
-    PropertyNotAllowed,
-)
+from onceq import errors
 from onceq.model.identity import GUID_BYTES, NO_GUID
 from onceq.model.limits import QUEUE_LABEL_CHARS_MAX, QUEUE_NAME_CHARS_MAX, SUBQUEUE_NAME_CHARS_MAX
 from onceq.model.record import Record
@@ -119,40 +111,40 @@ class QueueProperties(Record, frozen=True):
     def __post_init__(self) -> None:
         for name in _FLAGS:
             if not isinstance(getattr(self, name), bool):
-                raise IllegalPropertyValue(f"{name} is true or false")
+                raise errors.IllegalPropertyValue(f"{name} is true or false")
         for name, (least, most) in _RANGES.items():
             value = getattr(self, name)
             if type(value) is not int or not least <= value <= most:
-                raise IllegalPropertyValue(f"{name} is a whole number, {least} to {most}")
+                raise errors.IllegalPropertyValue(f"{name} is a whole number, {least} to {most}")
         if not isinstance(self.label, str) or len(self.label) > QUEUE_LABEL_CHARS_MAX:
-            raise IllegalPropertyValue(
+            raise errors.IllegalPropertyValue(
                 f"a queue label is a text of at most {QUEUE_LABEL_CHARS_MAX} characters"
             )
         for name in ("instance", "type"):
             value = getattr(self, name)
             if not isinstance(value, bytes) or len(value) != GUID_BYTES:
-                raise IllegalPropertyValue(f"{name} is a GUID of {GUID_BYTES} bytes")
+                raise errors.IllegalPropertyValue(f"{name} is a GUID of {GUID_BYTES} bytes")
         if self.private and self.base_priority:
-            raise IllegalPropertyValue("only public queues have a base priority (Q-24)")
+            raise errors.IllegalPropertyValue("only public queues have a base priority (Q-24)")
         then = self.poison_then
         if isinstance(then, str) and then.startswith(POISON_MOVE):
             name = then.removeprefix(POISON_MOVE)
             fault = name_fault(name, what="subqueue", chars_max=SUBQUEUE_NAME_CHARS_MAX)
             if fault is not None:
-                raise IllegalPropertyValue(f"poison_then {then!r}: {fault[1]}")
+                raise errors.IllegalPropertyValue(f"poison_then {then!r}: {fault[1]}")
         elif then not in (POISON_DEAD_LETTER, POISON_REJECT):
-            raise IllegalPropertyValue(
+            raise errors.IllegalPropertyValue(
                 f"poison_then is {POISON_DEAD_LETTER}, {POISON_REJECT} or {POISON_MOVE}SUBQUEUE"
             )
         if self.poison_attempts and not self.transactional:
-            raise IllegalPropertyValue(
+            raise errors.IllegalPropertyValue(
                 "only in a transactional queue can a receive be undone, and counted"
             )
         self._check_name()
 
     def _check_name(self) -> None:
         if not isinstance(self.name, str):
-            raise IllegalPathName("the name of a queue is a text")
+            raise errors.IllegalPathName("the name of a queue is a text")
         system = not self.private and self.name.startswith(_SYSTEM)
         check_queue_name(self.name.removeprefix(_SYSTEM) if system else self.name)
 
@@ -174,13 +166,13 @@ def changed(properties: QueueProperties, values: dict[str, Any], *, now_s: int) 
     """
     for name in sorted(values.keys() - CHANGEABLE):
         if name == "multicast_address":
-            raise MulticastNotSupported(
+            raise errors.MulticastNotSupported(
                 "a multicast address needs PGM, which onceq does not have; send to a distribution "
                 "list, or to several queues in one send"
             )
         if name not in QueueProperties.__slots__:
-            raise IllegalPropertyId(f"there is no queue property {name!r}")
-        raise PropertyNotAllowed(
+            raise errors.IllegalPropertyId(f"there is no queue property {name!r}")
+        raise errors.PropertyNotAllowed(
             f"{name} was settled when the queue was made and never changes; make another queue"
         )
     after = replace(properties, **values, modified=now_s)
@@ -195,12 +187,12 @@ def check_supported(properties: QueueProperties) -> None:
         EncryptionNotSupported, AuthenticationNotSupported.
     """
     if properties.priv_level == PRIVACY_BODY:
-        raise EncryptionNotSupported(
+        raise errors.EncryptionNotSupported(
             "priv_level 2 lets only encrypted messages in, and onceq cannot read those; use 1 "
             "(optional) or 0 (none), and TLS between the computers"
         )
     if properties.authenticate:
-        raise AuthenticationNotSupported(
+        raise errors.AuthenticationNotSupported(
             "a queue for authenticated messages only would refuse every message: onceq checks no "
             "Windows signatures; leave authenticate off, and use TLS with client certificates"
         )
@@ -232,4 +224,4 @@ def check_queue_name(name: str) -> None:
     """
     fault = name_fault(name, what="queue", chars_max=QUEUE_NAME_CHARS_MAX)
     if fault is not None:
-        raise TextSource(name, IllegalPathName).fault(*fault)
+        raise TextSource(name, errors.IllegalPathName).fault(*fault)

@@ -196,7 +196,8 @@ PLANTED = (
             edited(pending_outcomes, "is not peer or _under_way(step, peer.peer)", "is not peer"),
             UNTOLD + "test_what_ends_meanwhile_is_told_before_the_answer"),
     Planted("what-is-sought-behind-much-that-is-over-is-not-looked-for-again",
-            edited(receive, "item.seek is Seek.CURRENT or not _over(step, item, queue)", "True"),
+            edited(receive, "item.seek is requests.Seek.CURRENT or not _over(step, item, queue)",
+                   "True"),
             "tests/unit/core/test_manager.py::"
             "test_where_all_is_over_nothing_is_found_by_its_place"),
     Planted("what-a-directory-lacks-leaves-all-the-same",

@@ -47,7 +47,8 @@ PLANTED = (
     ),
     Planted(
         "a-job-fails-messages-while-the-disk-is-full",
-        edited(core, "except (StorageReserve, NoDirectory):", "except NoDirectory:"),
+        edited(core, "except (errors.StorageReserve, errors.NoDirectory):",
+               "except errors.NoDirectory:"),
         CORE + "test_when_the_disk_is_nearly_full_a_job_waits_and_says_so",
     ),
     Planted(

@@ -125,7 +125,8 @@ PLANTED = (
     ),
     Planted(
         "a-job-fails-letters-while-the-directory-is-away",
-        edited(jobs, "except (StorageReserve, NoDirectory):", "except StorageReserve:"),
+        edited(jobs, "except (errors.StorageReserve, errors.NoDirectory):",
+               "except errors.StorageReserve:"),
         "tests/unit/core/management/test_jobs.py::"
         "test_a_job_waits_while_the_directory_is_away_that_a_destination_needs",
     ),

@@ -68,8 +68,9 @@ PLANTED = (
     Planted(
         "first-bytes-are-no-body",
         edited(
-            required_rights, "bodies = item.pick not in (PickBy.HEADS, PickBy.BODILESS)",
-            "bodies = item.pick not in (PickBy.HEADS, PickBy.BODILESS, PickBy.TOPS)",
+            required_rights, "item.pick not in (requests.PickBy.HEADS, requests.PickBy.BODILESS)",
+            "item.pick not in (requests.PickBy.HEADS, requests.PickBy.BODILESS, "
+            "requests.PickBy.TOPS)",
         ),
         ROWS,
     ),
@@ -124,8 +125,7 @@ PLANTED = (
     ),
     Planted(
         "who-peeks-keeps-others-from-receiving",
-        edited(required_rights, "return to_hold(place) if share is Share.DENY_RECEIVE else ",
-                                                "return "),
+        edited(required_rights, "if share is requests.Share.DENY_RECEIVE:", "if False:"),
         ROWS,
     ),
     Planted(

@@ -102,8 +102,8 @@ PLANTED = (
     ),
     Planted(
         "who-looks-keeps-others-from-receiving",
-        edited(required_rights, "to_hold(place) if share is Share.DENY_RECEIVE else _to_see",
-                                         "_to_see"),
+        edited(required_rights, "            return to_hold(place)\n        return _to_see",
+               "            return _to_see(place, bodies=False)\n        return _to_see"),
         f"{WHOLE}who_may_only_look_keeps_nobody_from_receiving",
     ),
     Planted(

@@ -8,6 +8,7 @@ from onceq.core.ending import ending
 from onceq.core.receive import entrance, receive
 from onceq.core.state import client_memory
 from onceq.core.state.client_memory import Readings
+from onceq.model import limits
 from onceq.spark import connections
 from onceq.spark.source import conflicts
 from tests.planted.planted import Planted, edited, replaced
@@ -26,7 +27,7 @@ def _readers_outlive_their_queue(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_reader_makes_room(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(client_memory, "READERS_MAX", 1 << 30)
+    patch.setattr(limits, "READERS_MAX", 1 << 30)
 
 
 def _removing_again_is_a_step_back(patch: pytest.MonkeyPatch) -> None:

@@ -41,16 +41,8 @@ from onceq.core.state.records import PUT_EXPRESS, PUT_FINAL, PUT_HTTP, Op, Range
 from onceq.core.step.connections import CheckedBatch, Mode, Target
 from onceq.core.step.step import ChangeBuilder, Step, answered, rule_for, take_numbers
 from onceq.errors import InsufficientResources, NoDirectory, OnceqError
+from onceq.model import limits
 from onceq.model.identity import NO_GUID, MessageId, guid_text
-from onceq.model.limits import (
-    ACKS_AT_ONCE,
-    ACKS_DEFERRED_MAX,
-    ACKS_DEFERRED_S,
-    ANSWER_QUEUES_MAX,
-    ANSWERS_EACH_BYTES,
-    REPORTS_MAX,
-    STRANGERS_SHARE,
-)
 from onceq.model.marks import NEVER_S
 from onceq.model.message import PRIORITY_DEFAULT, Acknowledge, Delivery, Message, Properties
 from onceq.model.names import FormatName, parse_format_name
@@ -107,7 +99,7 @@ class _AcknowledgmentBuilder:
             return
         if (
             isinstance(queue, OutgoingQueue) and doubtful(build.step, queue)
-            and queue.bytes + bytes_there > ANSWERS_EACH_BYTES
+            and queue.bytes + bytes_there > limits.ANSWERS_EACH_BYTES
         ):  # fmt: skip
             build.step.notice("acknowledgments for strangers dropped: too many wait",
                               target.text, queue=target.text)  # fmt: skip
@@ -117,7 +109,7 @@ class _AcknowledgmentBuilder:
 
     def defer(self, packet: Buffer, reason: MessageClass) -> None:
         """Keep a packet at hand to acknowledge it when the directory can be read again."""
-        expires = min(self.build.step.now.wall_s + ACKS_DEFERRED_S, NEVER_S - 1)
+        expires = min(self.build.step.now.wall_s + limits.ACKS_DEFERRED_S, NEVER_S - 1)
         self.build.put_copy(
             ACKS_OWED, Run.of([packet]), lane=DEFERRED_LANE, reason=reason, expires=expires
         )
@@ -167,7 +159,9 @@ def owed(step: Step, bytes_max: int) -> Live | None:
     counters: list[int] = []
     lengths = array("I")
     extents = []
-    for first, count in lane.take(count_max=ACKS_AT_ONCE, bytes_max=bytes_max, start=lane.head):
+    for first, count in lane.take(
+        count_max=limits.ACKS_AT_ONCE, bytes_max=bytes_max, start=lane.head
+    ):
         counters += range(first, first + count)
         lengths.extend(lane.lengths(first, count))
         extents += lane.extents(first, count)
@@ -250,7 +244,7 @@ def _acknowledge(mail: _AcknowledgmentBuilder, packet: Buffer, reason: MessageCl
         deferred = step.state.all_queues[ACKS_OWED]
         lane = deferred.lanes[DEFERRED_LANE]
         waits = lane.available + mail.build.next_counter(deferred, DEFERRED_LANE) - lane.next
-        if waits < ACKS_DEFERRED_MAX // (STRANGERS_SHARE if stranger else 1):
+        if waits < limits.ACKS_DEFERRED_MAX // (limits.STRANGERS_SHARE if stranger else 1):
             return False
         name = original.admin_queue
         step.notice("too many acknowledgments wait for the directory: one is dropped", name,
@@ -272,7 +266,7 @@ def _targets(step: Step, text: str, *, stranger: bool, source: bytes) -> Iterato
     """
     # The names that an application here gave were judged when it sent.
     answer = source != step.identity.guid
-    for name in text.split(",")[:ANSWER_QUEUES_MAX]:
+    for name in text.split(",")[: limits.ANSWER_QUEUES_MAX]:
         try:
             (target,) = destinations(
                 step, name, transactional=False, by=answered(source), stranger=stranger,
@@ -510,10 +504,10 @@ def report(
         if asked or step.settings.report_queue:
             step.counts.reports_dropped += len(ids)
         return
-    if len(ids) > REPORTS_MAX:
-        step.counts.reports_dropped += len(ids) - REPORTS_MAX
-        step.notice("traced messages not reported", messages=len(ids) - REPORTS_MAX)
-    count = min(len(ids), REPORTS_MAX)
+    if len(ids) > limits.REPORTS_MAX:
+        step.counts.reports_dropped += len(ids) - limits.REPORTS_MAX
+        step.notice("traced messages not reported", messages=len(ids) - limits.REPORTS_MAX)
+    count = min(len(ids), limits.REPORTS_MAX)
     first = take_numbers(build.step, build.change, count)
     data, lengths = bytearray(), array(LENGTH_TYPE)
     for at in range(count):

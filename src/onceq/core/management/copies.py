@@ -27,19 +27,10 @@ from onceq.core.decision import Notice
 from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
 from onceq.core.inputs import PutBack
+from onceq.core.state import setups
 from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.state.queue_tables import ACKS_OWED, DOUBTS_KEPT, ORDER_QUEUE_NUMBER
 from onceq.core.state.records import Op, RangeChange
-from onceq.core.state.setups import (
-    BranchForgotten,
-    DecisionCarriedOut,
-    JobEnded,
-    QueueSet,
-    RowsForgotten,
-    Setup,
-    StorePutBack,
-    TokenRevoked,
-)
 from onceq.core.step.step import AuditEntry, ChangeBuilder, Step, Timer, record_act, rule_for
 from onceq.core.transaction.second_phase import undo_promised
 from onceq.model.identity import guid_text
@@ -86,7 +77,7 @@ def end_all(step: Step) -> dict[str, int]:
 # ---- what a copy ends ------------------------------------------------------------------------
 
 
-def _record_all(step: Step, made: Sequence[Setup]) -> int:
+def _record_all(step: Step, made: Sequence[setups.Setup]) -> int:
     """Record each; return how many these are."""
     for each in made:
         step.setup(each)
@@ -100,7 +91,7 @@ def _undo_promises(step: Step) -> int:
     for tx in open_:
         undo_promised(step, tx)
     for branch in list(step.state.branches):  # those that an operator has decided by hand
-        step.setup(BranchForgotten(branch.number))
+        step.setup(setups.BranchForgotten(branch.number))
     return len(open_)
 
 
@@ -152,7 +143,7 @@ TABLE: Final = (
         ("jobs",), (), lambda step: _record_all(
             step,
             [
-                JobEnded(job.number, JobState.CANCELLED.value, step.now.wall_s, OF_ANOTHER)
+                setups.JobEnded(job.number, JobState.CANCELLED.value, step.now.wall_s, OF_ANOTHER)
                 for job in step.state.jobs.running()
             ],
         ),
@@ -170,7 +161,8 @@ TABLE: Final = (
         "Told again, as far as the backup has them open.",
         "Forgotten. Partners ask the original.",
         ("branches",), (), lambda step: _record_all(
-            step, [DecisionCarriedOut(gtrid=gtrid) for gtrid in step.state.branches.decisions]
+            step,
+            [setups.DecisionCarriedOut(gtrid=gtrid) for gtrid in step.state.branches.decisions],
         ),
     ),
     ByItself(
@@ -179,7 +171,7 @@ TABLE: Final = (
         "Those that the backup knows are looked for.",
         "None is looked for.",
         ("branches",), (), lambda step: _record_all(
-            step, [RowsForgotten(agent=agent) for agent in step.state.branches.rows]
+            step, [setups.RowsForgotten(agent=agent) for agent in step.state.branches.rows]
         ),
     ),
     ByItself(
@@ -196,7 +188,7 @@ TABLE: Final = (
         "Tokens are " + _STAYS + ": one that was revoked since is good again, so revoke it again.",
         "Void, with what was granted to them by name.",
         ("tokens",), (Timer.TOKENS,), lambda step: _record_all(
-            step, [TokenRevoked(token.name) for token in step.state.tokens.all()]
+            step, [setups.TokenRevoked(token.name) for token in step.state.tokens.all()]
         ),
     ),
     ByItself(
@@ -347,10 +339,10 @@ def put_back(step: Step, item: PutBack) -> None:
             if not queue.system and not queue.properties.private
         ]
         for properties, instance in zip(public, item.instances, strict=True):
-            step.setup(QueueSet(replace(properties, instance=instance)))
+            step.setup(setups.QueueSet(replace(properties, instance=instance)))
     aside = ended.get("messages", 0)
     step.setup(
-        StorePutBack(
+        setups.StorePutBack(
             at_s=step.now.wall_s,
             taken_s=item.taken_s,
             position=item.position,
@@ -372,7 +364,7 @@ def tell(step: Step) -> None:
     restored = step.state.restored
     if restored is None or restored.told:
         return
-    step.setup(StorePutBack(**asdict(replace(restored, told=True))))
+    step.setup(setups.StorePutBack(**asdict(replace(restored, told=True))))
     values: dict[str, object] = {
         "taken_s": restored.taken_s,
         "position": restored.position,

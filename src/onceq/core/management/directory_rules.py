@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from onceq import errors
 from onceq.core.decision import Register, Rewrite
 from onceq.core.ending.ending import ENDED_AT_ONCE, gave_up, some_at_a_time
 from onceq.core.inputs import DirectoryChanged
@@ -33,13 +34,6 @@ from onceq.core.step.connections import Mode
 from onceq.core.step.step import ChangeBuilder, Step, rule_for
 from onceq.core.transfer.in_doubt import inquire
 from onceq.core.transfer.outgoing_queue import start_if_possible
-from onceq.errors import (
-    DirectoryError,
-    IllegalFormatName,
-    InvalidParameter,
-    QueueExists,
-    QueueNotFound,
-)
 from onceq.model.addresses import HERE
 from onceq.model.directory import Computer, DistributionList, PublicQueue, Snapshot, member_of
 from onceq.model.identity import guid_text
@@ -196,14 +190,14 @@ def _new(step: Step, snapshot: Snapshot, item: EditDirectory) -> DistributionLis
     name = item.name
     printable = name.isascii() and name.isprintable() and not set(name) & set(' ,;="\\/')
     if not 0 < len(name) <= LIST_NAME_CHARS_MAX or not printable:
-        raise InvalidParameter(
+        raise errors.InvalidParameter(
             f"{name!r} cannot be the name of a list: 1 to {LIST_NAME_CHARS_MAX} letters, digits, "
             "- or ., and no blanks"
         )
     if snapshot.list_named(name) is not None:
-        raise QueueExists(f"there is a list {name} already; 'list add' adds to it")
+        raise errors.QueueExists(f"there is a list {name} already; 'list add' adds to it")
     if len(snapshot.lists) >= DIRECTORY_LISTS_MAX:
-        raise DirectoryError(f"the directory has {DIRECTORY_LISTS_MAX} lists already")
+        raise errors.DirectoryError(f"the directory has {DIRECTORY_LISTS_MAX} lists already")
     return DistributionList(item.guid, name, _members(step, (), item.members))
 
 
@@ -215,7 +209,9 @@ def _changed(step: Step, before: DistributionList, item: EditDirectory) -> Distr
     elif item.what == "remove":
         members = _without(step, before, item.members)
     else:
-        raise InvalidParameter(f"a list cannot be {item.what!r}: create, add, remove or drop")
+        raise errors.InvalidParameter(
+            f"a list cannot be {item.what!r}: create, add, remove or drop"
+        )
     return DistributionList(before.guid, before.name, members)
 
 
@@ -238,12 +234,12 @@ def _members(step: Step, there: tuple[str, ...], more: Sequence[str]) -> tuple[s
     for text in more:
         name = _member(step, text)
         if name.host.casefold() in HERE:
-            raise IllegalFormatName(
+            raise errors.IllegalFormatName(
                 f"{text}: write the name of the computer; {name.host!r} is another one there"
             )
         found.setdefault(name.key(), str(name))
     if len(found) > DIRECTORY_MEMBERS_MAX:
-        raise DirectoryError(f"a list has at most {DIRECTORY_MEMBERS_MAX} members")
+        raise errors.DirectoryError(f"a list has at most {DIRECTORY_MEMBERS_MAX} members")
     return tuple(found.values())
 
 
@@ -252,7 +248,7 @@ def _without(step: Step, before: DistributionList, less: Sequence[str]) -> tuple
     found = {member_of(text).key(): text for text in before.members}
     for text in less:
         if _member(step, text).key() not in found:
-            raise QueueNotFound(f"{text} is not a member of {before.name}")
+            raise errors.QueueNotFound(f"{text} is not a member of {before.name}")
     return tuple(text for key, text in found.items() if key not in gone)
 
 
@@ -264,7 +260,7 @@ def find_list(snapshot: Snapshot, text: str) -> DistributionList:
     else:
         found = snapshot.list_named(text)
     if found is None:
-        raise QueueNotFound(f"there is no list {text}; 'list show' shows what there is")
+        raise errors.QueueNotFound(f"there is no list {text}; 'list show' shows what there is")
     return found
 
 

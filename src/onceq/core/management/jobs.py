@@ -23,6 +23,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, Final
 
+from onceq import errors
 from onceq.core.decision import RunJobs
 from onceq.core.ending import acknowledgments
 from onceq.core.ending.ending import ENDED_AT_ONCE, UNASKED_FOR_ONE, end_range
@@ -46,15 +47,6 @@ from onceq.core.state.setups import JobEnded, JobStarted
 from onceq.core.step.connections import CheckedBatch
 from onceq.core.step.step import AuditEntry, ChangeBuilder, Step, record_act, refusal, rule_for
 from onceq.core.transfer import in_doubt, outgoing_queue
-from onceq.errors import (
-    AccessDenied,
-    InsufficientResources,
-    InvalidParameter,
-    NoDirectory,
-    OnceqError,
-    QueueDeleted,
-    StorageReserve,
-)
 from onceq.model.identity import read_number
 from onceq.model.letters import JobAction, JobState
 from onceq.model.limits import JOB_FAILURES_MAX, JOB_TEXT_CHARS_MAX
@@ -86,13 +78,13 @@ def start(step: Step, item: StartJob) -> None:
     own = sum(("" if job.free else job.who) == by for job in running)
     full = refusal(step, by, Thing.JOBS, own, len(running))
     if full:
-        raise InsufficientResources(full)
+        raise errors.InsufficientResources(full)
     sources: list[list[Any]] = []
     total = 0
     for name in item.queues:
         queue = find_queue(step, name)
         if any(queue.number == number for number, _, _ in sources):
-            raise InvalidParameter(f"{name} is named twice")
+            raise errors.InvalidParameter(f"{name} is named twice")
         ends = [[index, lane.next] for index, lane in ordered(queue) if lane.available]
         sources.append([queue.number, name, ends])
         total += queue.available
@@ -101,7 +93,7 @@ def start(step: Step, item: StartJob) -> None:
         names = (name for name in members(step, elements_of(order.to)) if is_local(step, name))
         into = [local_queue(step, name).number for name in names]
     if any(number in into for number, _, _ in sources):
-        raise InvalidParameter(f"{order.to} is where the messages stand: name another queue")
+        raise errors.InvalidParameter(f"{order.to} is where the messages stand: name another queue")
     item.number = jobs.next
     actor = step.actors.get(item.owner)
     step.setup(
@@ -128,7 +120,7 @@ def cancel(step: Step, item: CancelJob) -> None:
 def _found(step: Step, number: int) -> Job:
     job = step.state.jobs.get(number)
     if job is None:
-        raise InvalidParameter(
+        raise errors.InvalidParameter(
             f"there is no job {number}, or it was so long ago that it is forgotten; 'onceq job "
             "list' shows those there are"
         )
@@ -145,11 +137,11 @@ def shown(step: Step, item: Look) -> JobView:
     """Return one job."""
     number = read_number(item.name)
     if number is None:
-        raise InvalidParameter(f"{item.name[:40]!r} is not the number of a job")
+        raise errors.InvalidParameter(f"{item.name[:40]!r} is not the number of a job")
     job = step.state.jobs.get(number)
     known = job is not None and job.who == step.known_by(item.owner)
     if not known and not may(step, item.owner, (MONITOR,)):
-        raise AccessDenied(
+        raise errors.AccessDenied(
             "access denied: whoever may not monitor the queue manager sees the jobs that he has "
             f"started, and job {number} is none of these"
         )
@@ -201,11 +193,11 @@ def batch(step: Step, item: JobBatch) -> None:
     try:
         # Another queue of that name, perhaps of another owner, was never meant.
         if any(number not in step.state.all_queues for number in job.into):
-            raise QueueDeleted(f"{job.order.to} was deleted since the job began")
+            raise errors.QueueDeleted(f"{job.order.to} was deleted since the job began")
         made = _carry_out(step, job, item)
-    except (AccessDenied, QueueDeleted) as error:
+    except (errors.AccessDenied, errors.QueueDeleted) as error:
         _end(step, job, JobState.FAILED, error.text)
-    except OnceqError as error:
+    except errors.OnceqError as error:
         step.job_troubles[job.number] = error.text
         raise
     else:
@@ -250,7 +242,7 @@ def _carry_out(step: Step, job: Job, item: JobBatch) -> ChangeBuilder:
         actor = Actor(ActorKind(kind), who)
         token = step.state.tokens.get(who) if actor.kind is ActorKind.TOKEN else None
         if actor.kind is ActorKind.TOKEN and (token is None or token.over(step.now.wall_s)):
-            raise AccessDenied(
+            raise errors.AccessDenied(
                 f"access denied: the token {who!r}, by which this job was started, was revoked or "
                 "has expired"
             )
@@ -343,9 +335,9 @@ def _prepared(
                     step, deed.item, None, transactional=deed.transactional,
                     by="" if actor is None else str(actor),
                 )  # fmt: skip
-            except (StorageReserve, NoDirectory):
+            except (errors.StorageReserve, errors.NoDirectory):
                 raise  # it can continue later
-            except OnceqError as error:
+            except errors.OnceqError as error:
                 text = error.text[:JOB_TEXT_CHARS_MAX]
                 failures.append(Failed(item.at, deed.lookup, deed.id, error.code, text))
                 continue

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from onceq import errors
 from onceq.core.decision import CloseSession, Hold, Reload
 from onceq.core.ending.ending import (
     ENDED_AT_ONCE,
@@ -55,26 +56,10 @@ from onceq.core.transaction import second_phase, unit_of_work
 from onceq.core.transfer.in_doubt import inquire
 from onceq.core.transfer.outgoing_queue import start_if_possible
 from onceq.core.transfer.sessions import end_unproven
-from onceq.errors import (
-    IllegalPathName,
-    InsufficientResources,
-    QueueExists,
-    QueueNotFound,
-    UninitializedObject,
-    UnsupportedFormatName,
-)
+from onceq.model import requests
 from onceq.model.addresses import AddressBook
 from onceq.model.names import Kind
 from onceq.model.queue import changed, check_supported
-from onceq.model.requests import (
-    CreateQueue,
-    DeleteQueue,
-    HoldLog,
-    PurgeQueue,
-    SetQueue,
-    Steer,
-    SteerOutgoing,
-)
 from onceq.model.resultcodes import MessageClass
 from onceq.model.shares import Thing
 
@@ -85,16 +70,16 @@ RESERVED = ("private$\\order_queue$", "private$\\notify_queue$")
 """Queues that only queue managers use (Q-45)."""
 
 
-@rule_for(CreateQueue)
-def create(step: Step, item: CreateQueue) -> None:
+@rule_for(requests.CreateQueue)
+def create(step: Step, item: requests.CreateQueue) -> None:
     """Make a queue; whether it is transactional never changes (Q-1)."""
     state, asked = step.state, item.properties
     assert asked is not None, "the request was checked"
     key = queue_key_of(asked)
     if key in RESERVED:
-        raise IllegalPathName(f"{asked.name} is the name of a queue of the manager itself")
+        raise errors.IllegalPathName(f"{asked.name} is the name of a queue of the manager itself")
     if key in state.queues:
-        raise QueueExists(f"queue {asked.name} exists already")
+        raise errors.QueueExists(f"queue {asked.name} exists already")
     check_supported(asked)
     if not asked.private:
         read_directory(step, f"public queue {asked.name}")
@@ -102,7 +87,7 @@ def create(step: Step, item: CreateQueue) -> None:
     count = state.makers.counts[Thing.QUEUES].of(by)
     full = refusal(step, by, Thing.QUEUES, count, len(state.queues))
     if full:
-        raise InsufficientResources(full)
+        raise errors.InsufficientResources(full)
     properties = replace(
         asked,
         paused_since=0,
@@ -120,8 +105,8 @@ def create(step: Step, item: CreateQueue) -> None:
     step.answer(item.owner, item.request, properties)
 
 
-@rule_for(SetQueue)
-def set_queue(step: Step, item: SetQueue) -> None:
+@rule_for(requests.SetQueue)
+def set_queue(step: Step, item: requests.SetQueue) -> None:
     """Change properties of a queue: all that are named, or none (PRP-7).
 
     A smaller quota ends no message: it refuses what would come next.
@@ -129,9 +114,13 @@ def set_queue(step: Step, item: SetQueue) -> None:
     (name,) = one_name(item.name)
     queue = local_queue(step, name)
     if queue.system:
-        raise UnsupportedFormatName(f"{item.name} is a system queue: its properties are fixed")
+        raise errors.UnsupportedFormatName(
+            f"{item.name} is a system queue: its properties are fixed"
+        )
     if queue.sub:
-        raise UnsupportedFormatName(f"{item.name} is a subqueue: it has its parent's properties")
+        raise errors.UnsupportedFormatName(
+            f"{item.name} is a subqueue: it has its parent's properties"
+        )
     waited = waits(queue)
     properties = changed(queue.properties, dict(item.values), now_s=step.now.wall_s)
     if replace(properties, modified=queue.properties.modified) == queue.properties:
@@ -143,50 +132,52 @@ def set_queue(step: Step, item: SetQueue) -> None:
     step.answer(item.owner, item.request, properties)
 
 
-@rule_for(HoldLog)
-def hold(step: Step, item: HoldLog) -> None:
+@rule_for(requests.HoldLog)
+def hold(step: Step, item: requests.HoldLog) -> None:
     """Hold the files of the log for a backup: the engine does it, in order with other actions."""
     step.act(Hold(item.owner, item.request, item.verb.value, item.number))
 
 
-@rule_for(SteerOutgoing)
-def steer(step: Step, item: SteerOutgoing) -> None:
+@rule_for(requests.SteerOutgoing)
+def steer(step: Step, item: requests.SteerOutgoing) -> None:
     """Pause, resume or resend an outgoing queue (EOD-45, EOD-46); pause or resume a queue."""
-    if item.action is Steer.RELOAD:
+    if item.action is requests.Steer.RELOAD:
         step.act(Reload(item.owner, item.request))
         return
-    if item.action is Steer.DROP_DAMAGED:
+    if item.action is requests.Steer.DROP_DAMAGED:
         step.answer(item.owner, item.request, damage.drop(step, item.destination))
         return
-    if item.action in (Steer.SCRUB, Steer.SCRUB_STOP):
+    if item.action in (requests.Steer.SCRUB, requests.Steer.SCRUB_STOP):
         damage.scrub(step, item)
         return
     if item.action in _ALL:
         step.begin(_to_all(step, item))
         return
-    if item.action in (Steer.TIDY, Steer.FORGET_UNANSWERED):
-        given_up = None if item.action is Steer.TIDY else _forget_unanswered(step)
+    if item.action in (requests.Steer.TIDY, requests.Steer.FORGET_UNANSWERED):
+        given_up = None if item.action is requests.Steer.TIDY else _forget_unanswered(step)
         step.begin(_tidy(step, item, given_up))
         return
-    if item.action is Steer.RELEASE:
+    if item.action is requests.Steer.RELEASE:
         step.answer(item.owner, item.request, release(step, item.destination))
         return
     if not item.destination:
-        raise UninitializedObject(f"{Steer(item.action).value} needs the name of an outgoing queue")
+        raise errors.UninitializedObject(
+            f"{requests.Steer(item.action).value} needs the name of an outgoing queue"
+        )
     queue = _to_pause(step, item)
     if queue is not None:
-        _pause(step, queue, paused=item.action is Steer.PAUSE)
+        _pause(step, queue, paused=item.action is requests.Steer.PAUSE)
         step.answer(item.owner, item.request, None)
         return
     outgoing = find_outgoing(step, item.destination)
-    if item.action is Steer.PAUSE:
+    if item.action is requests.Steer.PAUSE:
         if not outgoing.paused_s:
             step.setup(Paused(number=outgoing.number, since_s=step.now.wall_s))
             step.act_notice("an outgoing queue was paused by an operator",
                             queue=str(outgoing.name), messages=len(outgoing))  # fmt: skip
             # No time-outs are counted while nothing may leave.
             outgoing.pace.due_us = 0
-    elif item.action is Steer.RESUME:
+    elif item.action is requests.Steer.RESUME:
         if outgoing.paused_s:
             step.setup(Paused(number=outgoing.number, since_s=0))
             step.act_notice("an outgoing queue was resumed by an operator",
@@ -200,27 +191,27 @@ def steer(step: Step, item: SteerOutgoing) -> None:
     step.answer(item.owner, item.request, None)
 
 
-def _to_pause(step: Step, item: SteerOutgoing) -> Queue | None:
+def _to_pause(step: Step, item: requests.SteerOutgoing) -> Queue | None:
     """Return the queue of this manager that is meant; None: it is an outgoing one, or nothing.
 
     Raises:
         UnsupportedFormatName: It cannot be paused.
     """
-    if item.action not in (Steer.PAUSE, Steer.RESUME):
+    if item.action not in (requests.Steer.PAUSE, requests.Steer.RESUME):
         return None
     try:
         queue = find_source(step, item.destination)
-    except QueueNotFound:
+    except errors.QueueNotFound:
         return None
     if not isinstance(queue, Queue) or waits_elsewhere(step, *one_name(item.destination)):
         return None
     if queue.system:
-        raise UnsupportedFormatName(
+        raise errors.UnsupportedFormatName(
             f"{item.destination} is a system queue, which is never paused: what is in it is taken "
             "out by operators"
         )
     if queue.sub:
-        raise UnsupportedFormatName(f"{item.destination} is a subqueue: pause its queue")
+        raise errors.UnsupportedFormatName(f"{item.destination} is a subqueue: pause its queue")
     return queue
 
 
@@ -236,9 +227,9 @@ def _pause(step: Step, queue: Queue, *, paused: bool) -> None:
         serve_waiting(step, queue)
 
 
-def _to_all(step: Step, item: SteerOutgoing) -> Iterator[None]:
+def _to_all(step: Step, item: requests.SteerOutgoing) -> Iterator[None]:
     """Apply an operation to every outgoing queue; answer when all are done."""
-    work = _ALL[Steer(item.action)](step)
+    work = _ALL[requests.Steer(item.action)](step)
     yield from some_at_a_time(step.state, step.state.outgoing.values(), work)
     step.answer(item.owner, item.request, None)
 
@@ -280,7 +271,7 @@ def _connect(step: Step) -> Work:
     return work
 
 
-def _tidy(step: Step, item: SteerOutgoing, answer: int | None) -> Iterator[None]:
+def _tidy(step: Step, item: requests.SteerOutgoing, answer: int | None) -> Iterator[None]:
     """Forget empty, unused outgoing queues; answer when all were checked.
 
     Args:
@@ -332,9 +323,9 @@ def _forget_unanswered(step: Step) -> int:
 
 Work = Callable[[list[OutgoingQueue]], None]
 
-_ALL: dict[Steer, Callable[[Step], Work]] = {
-    Steer.DISCONNECT: _disconnect,
-    Steer.CONNECT: _connect,
+_ALL: dict[requests.Steer, Callable[[Step], Work]] = {
+    requests.Steer.DISCONNECT: _disconnect,
+    requests.Steer.CONNECT: _connect,
 }
 
 
@@ -345,8 +336,8 @@ _PURGED = MessageClass.NACK_QUEUE_PURGED
 _DELETED = MessageClass.NACK_QUEUE_DELETED
 
 
-@rule_for(PurgeQueue)
-def purge(step: Step, item: PurgeQueue) -> None:
+@rule_for(requests.PurgeQueue)
+def purge(step: Step, item: requests.PurgeQueue) -> None:
     """Remove the messages of a queue; locked ones follow when their transaction ends, and do not
     count: if that commits, they were received (finding U3).
 
@@ -374,15 +365,15 @@ def purge(step: Step, item: PurgeQueue) -> None:
         step.begin(_purge_outgoing(step, item, queue))
 
 
-@rule_for(DeleteQueue)
-def delete(step: Step, item: DeleteQueue) -> None:
+@rule_for(requests.DeleteQueue)
+def delete(step: Step, item: requests.DeleteQueue) -> None:
     """Delete a queue and what is in it; open transactions and waits on it fail (Q-37)."""
     (name,) = one_name(item.name)
     queue = local_queue(step, name)
     if queue.system:
-        raise UnsupportedFormatName(f"{item.name} is a system queue: it cannot be deleted")
+        raise errors.UnsupportedFormatName(f"{item.name} is a system queue: it cannot be deleted")
     if queue.sub:
-        raise UnsupportedFormatName(
+        raise errors.UnsupportedFormatName(
             f"{item.name} is a subqueue: it goes by itself when it is empty and nobody has it open"
         )
     step.begin(_delete(step, item, queue))
@@ -398,7 +389,7 @@ def _ends(queue: AnyQueue) -> dict[int, int]:
     return {index: lane.next for index, lane in queue.lanes.items()}
 
 
-def _purge(step: Step, item: PurgeQueue, queue: Queue) -> Iterator[None]:
+def _purge(step: Step, item: requests.PurgeQueue, queue: Queue) -> Iterator[None]:
     ends, count = _ends(queue), 0
     while _there(step, queue):
         build, portion = ChangeBuilder(step), Portion()
@@ -416,7 +407,7 @@ def _purge(step: Step, item: PurgeQueue, queue: Queue) -> Iterator[None]:
     step.answer(item.owner, item.request, count)
 
 
-def _purge_outgoing(step: Step, item: PurgeQueue, queue: OutgoingQueue) -> Iterator[None]:
+def _purge_outgoing(step: Step, item: requests.PurgeQueue, queue: OutgoingQueue) -> Iterator[None]:
     ends, count, held = _ends(queue), 0, 0
     while _there(step, queue):
         build, portion = ChangeBuilder(step), Portion()
@@ -440,7 +431,7 @@ def _purge_outgoing(step: Step, item: PurgeQueue, queue: OutgoingQueue) -> Itera
     step.answer(item.owner, item.request, count)
 
 
-def _delete(step: Step, item: DeleteQueue, queue: Queue) -> Iterator[None]:
+def _delete(step: Step, item: requests.DeleteQueue, queue: Queue) -> Iterator[None]:
     ends, count = {}, 0
     for each in (queue, *queue.subs.values()):
         ends[each.number] = _ends(each)
@@ -451,7 +442,9 @@ def _delete(step: Step, item: DeleteQueue, queue: Queue) -> Iterator[None]:
         count += ended
         yield
     if not _there(step, queue):
-        step.answer(item.owner, item.request, QueueNotFound(f"{item.name} was deleted meanwhile"))
+        step.answer(
+            item.owner, item.request, errors.QueueNotFound(f"{item.name} was deleted meanwhile")
+        )
         return
     subs = list(queue.subs.values())
     count += sum(map(len, (queue, *subs)))

@@ -26,40 +26,19 @@ from onceq.core.management.paging import PagedListing, PageOrder
 from onceq.core.names import read_directory
 from onceq.core.receive.entrance import close_handle
 from onceq.core.rights import check, granted, held, may, place_of, to_see_rights
+from onceq.core.state import setups
 from onceq.core.state.queues import Queue
-from onceq.core.state.setups import (
-    RightsGiven,
-    RightsShared,
-    RightsTaken,
-    TokenCreated,
-    TokenRevoked,
-)
 from onceq.core.step.step import AuditEntry, Step, Timer, record_act, refusal, rule_for
 from onceq.core.step.step import check as check_share
 from onceq.core.transaction.unit_of_work import owner_gone
 from onceq.errors import AccessDenied, InsufficientResources, InvalidParameter, OnceqError
+from onceq.model import rights
 from onceq.model.identity import guid_text
 from onceq.model.limits import TOKEN_LOOK_S, TOKENS_MAX
 from onceq.model.marks import FOR_EVER_US, SECOND_US
 from onceq.model.patterns import ActorPattern, QueueName, QueuePattern, queue_name
 from onceq.model.policy import MANAGER
 from onceq.model.requests import CreateToken, ExplainRight, Look, RevokeToken, SetRights
-from onceq.model.rights import (
-    NOBODY,
-    OWNS,
-    Actor,
-    ActorKind,
-    Grant,
-    Regrant,
-    Right,
-    SharedRights,
-    believed,
-    described,
-    difference,
-    dump_grants,
-    row_of_grant,
-    words_of,
-)
 from onceq.model.shares import Thing
 from onceq.model.tokens import Token, digest_of, salt_of, text_of
 from onceq.model.views.managers import GrantView, RightView, TokenMade, TokenView
@@ -85,7 +64,7 @@ def set_rights(step: Step, item: SetRights) -> None:
     if item.everywhere:
         # This manager follows when it has read that (``core/management/rights.py``).
         read_directory(step, "a right that holds everywhere")
-        change = Regrant(item.grant, item.take, policy.shared, item.guid)
+        change = rights.Regrant(item.grant, item.take, policy.shared, item.guid)
         step.act(RewriteRights(item.owner, item.request, change))
         return
     grant = item.grant
@@ -93,13 +72,13 @@ def set_rights(step: Step, item: SetRights) -> None:
     if item.take:
         taken = _rights(before) & grant.rights
         if taken:
-            step.setup(RightsTaken(item.who, words_of(taken), item.pattern))
+            step.setup(setups.RightsTaken(item.who, rights.words_of(taken), item.pattern))
             look_again(step)
         step.answer(item.owner, item.request, None)
         return
     # The number of the queue that the grant goes with, as its giver has no more; 0: it stays.
     queue, actor = 0, step.limited.get(item.owner)
-    needed = (Right.SET_RIGHTS, *grant.rights)
+    needed = (rights.Right.SET_RIGHTS, *grant.rights)
     if actor is not None and not policy.stays(actor, needed, grant.pattern):
         name = grant.pattern.name
         assert name is not None, "rights by a pattern hold at all queues that it matches"
@@ -114,24 +93,24 @@ def set_rights(step: Step, item: SetRights) -> None:
     step.answer(item.owner, item.request, None)
 
 
-def _rights(grants: Iterable[Grant]) -> frozenset[Right]:
+def _rights(grants: Iterable[rights.Grant]) -> frozenset[rights.Right]:
     return frozenset().union(*(one.rights for one in grants))
 
 
-def _give(step: Step, grant: Grant) -> None:
+def _give(step: Step, grant: rights.Grant) -> None:
     """Store a grant."""
-    who, words, pattern, owner, queue, by = row_of_grant(grant)
-    step.setup(RightsGiven(who, words, pattern, owner=owner, queue=queue, by=by))
+    who, words, pattern, owner, queue, by = rights.row_of_grant(grant)
+    step.setup(setups.RightsGiven(who, words, pattern, owner=owner, queue=queue, by=by))
 
 
 def own(step: Step, owner: int, queue: Queue) -> None:
     """Make an application the owner of the queue that it has made."""
     actor = step.actors.get(owner)
-    if actor is None or actor.free or actor.kind is ActorKind.NOBODY:
+    if actor is None or actor.free or actor.kind is rights.ActorKind.NOBODY:
         return
     who = ActorPattern.exactly(str(actor))
     where = QueuePattern.exactly(place_of(queue).queue)
-    _give(step, Grant(who, OWNS, where, owner=True, queue=queue.number))
+    _give(step, rights.Grant(who, rights.OWNS, where, owner=True, queue=queue.number))
 
 
 def look_again(step: Step) -> None:
@@ -157,7 +136,9 @@ def explain(step: Step, item: ExplainRight) -> None:
     asks = step.actors.get(item.owner)
     actor = asks if not item.who else _named(item.who)
     if actor is None:
-        actor = Actor(ActorKind.ACCOUNT, "the one that runs this queue manager", free=True)
+        actor = rights.Actor(
+            rights.ActorKind.ACCOUNT, "the one that runs this queue manager", free=True
+        )
     queue = QueueName(item.queue)
     judged = step.state.policy.judge(actor, item.right, queue)
     known = not item.who or _is_known(step, actor)
@@ -165,14 +146,14 @@ def explain(step: Step, item: ExplainRight) -> None:
     step.answer(item.owner, item.request, shown)
 
 
-def _is_known(step: Step, actor: Actor) -> bool:
+def _is_known(step: Step, actor: rights.Actor) -> bool:
     """Return whether an actor of that name was ever here, as far as that is remembered."""
-    if actor.kind is ActorKind.TOKEN:
+    if actor.kind is rights.ActorKind.TOKEN:
         return step.state.tokens.get(actor.name) is not None
-    if actor.kind in (ActorKind.NOBODY, ActorKind.ADDRESS):
+    if actor.kind in (rights.ActorKind.NOBODY, rights.ActorKind.ADDRESS):
         return True
     who = str(actor)
-    if actor.kind is ActorKind.PEER:
+    if actor.kind is rights.ActorKind.PEER:
         met = {guid_text(guid) for guid in (*step.sessions.of, *step.state.first_heard)}
         met.update(guid_text(bound.guid) for _, bound in step.state.bindings.items())
         return actor.name in met
@@ -183,12 +164,12 @@ def _is_known(step: Step, actor: Actor) -> bool:
     )
 
 
-def _named(who: str) -> Actor:
+def _named(who: str) -> rights.Actor:
     kind, _, name = who.partition(":")
-    return Actor(ActorKind(kind), name)
+    return rights.Actor(rights.ActorKind(kind), name)
 
 
-Given = tuple[Grant, str]
+Given = tuple[rights.Grant, str]
 """A grant, and its place."""
 
 
@@ -215,7 +196,7 @@ GRANTS: Final[PagedListing[Given, GrantView]] = PagedListing(
         GrantView,
         given[0],
         who=str(given[0].who),
-        rights=tuple(words_of(given[0].rights)),
+        rights=tuple(rights.words_of(given[0].rights)),
         pattern=str(given[0].pattern),
         origin=given[1],
     ),
@@ -263,7 +244,7 @@ def read(step: Step, item: RightsRead) -> None:
         _follow(step, item.book, known)
 
 
-def _doubt(book: SharedRights | None, known: SharedRights) -> str:
+def _doubt(book: rights.SharedRights | None, known: rights.SharedRights) -> str:
     """Return why what was read is not followed; "" if it is."""
     if book is None:
         return (
@@ -281,26 +262,26 @@ def _doubt(book: SharedRights | None, known: SharedRights) -> str:
     return ""
 
 
-def _follow(step: Step, book: SharedRights, known: SharedRights) -> None:
-    grants, left = believed(book.grants)
+def _follow(step: Step, book: rights.SharedRights, known: rights.SharedRights) -> None:
+    grants, left = rights.believed(book.grants)
     for what in left:
         step.notice("a right in the directory is left out", what, right=what,
                     reason="it cannot be given to all queue managers at once")  # fmt: skip
     if (book.id, book.number, grants) == (known.id, known.number, known.grants):
         return
-    step.setup(RightsShared(book.id, book.number, dump_grants(grants)))
-    given, taken = difference(grants, known.grants), difference(known.grants, grants)
+    step.setup(setups.RightsShared(book.id, book.number, rights.dump_grants(grants)))
+    given, taken = rights.difference(grants, known.grants), rights.difference(known.grants, grants)
     if given or taken:
         record_act(step, _DIRECTORY, "", AuditEntry("follow rights", _change(book, given, taken)))
     if taken:
         look_again(step)
 
 
-def _change(book: SharedRights, given: list[Grant], taken: list[Grant]) -> str:
+def _change(book: rights.SharedRights, given: list[rights.Grant], taken: list[rights.Grant]) -> str:
     """Return what has changed, the most important first, because room for it is limited."""
     said = [f"change {book.number}" if book.id else "no directory any more"]
-    said += [f"revoked {described(one)}" for one in taken]
-    said += [f"granted {described(one)}" for one in given]
+    said += [f"revoked {rights.described(one)}" for one in taken]
+    said += [f"granted {rights.described(one)}" for one in given]
     return "; ".join(said)
 
 
@@ -337,10 +318,10 @@ def create(step: Step, item: CreateToken) -> None:
             raise InsufficientResources(full)
     now_s = step.now.wall_s
     expires_s = now_s + item.age_s if item.age_s else 0
-    grants = [[words_of(one.grant.rights), one.pattern] for one in item.given]
+    grants = [[rights.words_of(one.grant.rights), one.pattern] for one in item.given]
     salt = salt_of(step.identity.guid, name)
     digest = digest_of(salt, item.secret)
-    step.setup(TokenCreated(name, salt, digest, now_s, expires_s, grants))
+    step.setup(setups.TokenCreated(name, salt, digest, now_s, expires_s, grants))
     made = TokenMade(name, text_of(name, item.secret), expires_s)
     step.answer(item.owner, item.request, made)
 
@@ -353,7 +334,7 @@ def revoke(step: Step, item: RevokeToken) -> None:
         raise InvalidParameter(
             f"there is no token {name!r}; 'onceq token list' shows those there are"
         )
-    step.setup(TokenRevoked(name))
+    step.setup(setups.TokenRevoked(name))
     holders = [owner for owner, actor in step.actors.items() if _holds(actor, name)]
     for owner in holders:
         _send_away(step, owner, f"the token {name!r} was revoked")
@@ -365,7 +346,7 @@ Used = tuple[Token, int]
 
 
 def _all_tokens(step: Step, item: Look) -> Iterator[Used]:
-    used = Counter(a.name for a in step.actors.values() if a.kind is ActorKind.TOKEN)
+    used = Counter(a.name for a in step.actors.values() if a.kind is rights.ActorKind.TOKEN)
     return ((token, used.get(token.name, 0)) for token in list(step.state.tokens))
 
 
@@ -389,7 +370,7 @@ def came(step: Step, item: OwnerCame) -> None:
     step.known_as(item.owner, actor)
     if item.where:
         step.places[item.owner] = item.where
-    if actor.kind is not ActorKind.TOKEN:
+    if actor.kind is not rights.ActorKind.TOKEN:
         return
     token = step.state.tokens.get(actor.name)
     # After its secret was checked, the token may have been revoked, and made again.
@@ -399,7 +380,7 @@ def came(step: Step, item: OwnerCame) -> None:
         _watch(step, token.expires_s)
 
 
-def check_token(step: Step, owner: int, actor: Actor) -> None:
+def check_token(step: Step, owner: int, actor: rights.Actor) -> None:
     """Raise AccessDenied for a request of an actor whose token is over."""
     token = step.state.tokens.get(actor.name)
     if token is None or token.over(step.now.wall_s):
@@ -415,7 +396,7 @@ def on_timer(step: Step, nobody: object) -> None:
     step.tokens_due_us = FOR_EVER_US
     now_s, next_s = step.now.wall_s, 0
     for owner, actor in list(step.actors.items()):
-        token = step.state.tokens.get(actor.name) if actor.kind is ActorKind.TOKEN else None
+        token = step.state.tokens.get(actor.name) if actor.kind is rights.ActorKind.TOKEN else None
         if token is None or not token.expires_s:
             continue
         if token.over(now_s):
@@ -435,12 +416,12 @@ def _watch(step: Step, expires_s: int) -> None:
         step.timer(due_us, Timer.TOKENS, None)
 
 
-def _holds(actor: Actor, name: str) -> bool:
-    return actor.kind is ActorKind.TOKEN and actor.name == name
+def _holds(actor: rights.Actor, name: str) -> bool:
+    return actor.kind is rights.ActorKind.TOKEN and actor.name == name
 
 
 def _send_away(step: Step, owner: int, text: str) -> None:
-    step.known_as(owner, NOBODY)
+    step.known_as(owner, rights.NOBODY)
     # Nothing may be handed out any more: it would be lost with the connection.
     for key in list(step.readers.of.get(owner, ())):
         step.readers.leave(key)

@@ -31,19 +31,9 @@ from onceq.core.state.queues import Queue
 from onceq.core.state.setups import OutgoingDropped
 from onceq.core.step.connections import WrongName
 from onceq.core.step.step import Step
+from onceq.model import limits
 from onceq.model.addresses import is_one_of, means_itself
 from onceq.model.identity import NO_GUID, guid_text
-from onceq.model.limits import (
-    ANSWER_CONNECTS_MAX,
-    ANSWER_RETRY_S_MAX,
-    ANSWERS_EACH_BYTES,
-    COMPUTER_NAME_CHARS_MAX,
-    KNOWN_AFTER_S,
-    STRANGER_QUEUES_MAX,
-    STRANGERS_SHARE,
-    UNASKED_SHARE,
-    WRONG_NAMES_MAX,
-)
 from onceq.model.names import Kind
 from onceq.packet.arrived import ArrivedRun
 
@@ -54,7 +44,7 @@ def known(step: Step, guid: bytes) -> bool:
     """Return whether a manager is no stranger."""
     state = step.state
     heard_s = state.first_heard.get(guid)
-    if heard_s is not None and heard_s + KNOWN_AFTER_S <= step.now.wall_s:
+    if heard_s is not None and heard_s + limits.KNOWN_AFTER_S <= step.now.wall_s:
         return True
     if guid == step.identity.guid or guid in step.names.routes_to or state.bindings.known(guid):
         return True
@@ -66,14 +56,14 @@ def known(step: Step, guid: bytes) -> bool:
 def quota_for(step: Step, guid: bytes) -> int:
     """Return how many bytes all queues may hold for a message of this manager to be accepted."""
     quota = step.settings.computer_quota_bytes
-    return quota if known(step, guid) else quota // STRANGERS_SHARE
+    return quota if known(step, guid) else quota // limits.STRANGERS_SHARE
 
 
 def unasked_room(step: Step, dead_letter_queue: int, size: int) -> bool:
     """Return whether a dead-letter queue here takes a message that came from elsewhere: no
     application here has asked for it."""
     queue = step.state.all_queues[dead_letter_queue]
-    if queue.bytes + size <= step.settings.computer_quota_bytes // UNASKED_SHARE:
+    if queue.bytes + size <= step.settings.computer_quota_bytes // limits.UNASKED_SHARE:
         return True
     assert isinstance(queue, Queue)
     step.notice(
@@ -88,8 +78,8 @@ def answer_room(step: Step, name: str) -> bool:
     state = step.state
     outgoing = state.outgoing.get(name)
     if outgoing is None:
-        return len(state.answering) < STRANGER_QUEUES_MAX
-    return not outgoing.for_strangers or outgoing.bytes < ANSWERS_EACH_BYTES
+        return len(state.answering) < limits.STRANGER_QUEUES_MAX
+    return not outgoing.for_strangers or outgoing.bytes < limits.ANSWERS_EACH_BYTES
 
 
 # ---- connecting for them ------------------------------------------------------------------------
@@ -120,7 +110,7 @@ def may_connect(step: Step, outgoing: OutgoingQueue) -> bool:
         other = step.state.all_queues[number]
         assert isinstance(other, OutgoingQueue)
         under_way += other.link is Link.CONNECTING
-    return under_way < ANSWER_CONNECTS_MAX
+    return under_way < limits.ANSWER_CONNECTS_MAX
 
 
 def retry_s(step: Step, outgoing: OutgoingQueue) -> float:
@@ -129,13 +119,13 @@ def retry_s(step: Step, outgoing: OutgoingQueue) -> float:
     if not doubtful(step, outgoing):
         return usual
     slower = usual * (1 << min(max(outgoing.trouble.attempts - 1, 0), 20))
-    return max(min(slower, ANSWER_RETRY_S_MAX), usual)
+    return max(min(slower, limits.ANSWER_RETRY_S_MAX), usual)
 
 
 # ---- forgetting ----------------------------------------------------------------------------------
 
 
-SWEPT_FROM: Final = STRANGER_QUEUES_MAX * 3 // 4
+SWEPT_FROM: Final = limits.STRANGER_QUEUES_MAX * 3 // 4
 """From this number of outgoing queues for strangers on, the empty ones are forgotten."""
 
 
@@ -183,7 +173,7 @@ OWN: Final = "this queue manager is called as each computer calls itself"
 ANSWERED: Final = "another computer answers under a name"
 CAME: Final = "messages come for another computer"
 HEARD_MAX: Final = 4_096
-NAMED_CHARS_MAX: Final = COMPUTER_NAME_CHARS_MAX + len("OS:.")
+NAMED_CHARS_MAX: Final = limits.COMPUTER_NAME_CHARS_MAX + len("OS:.")
 BACK: Final = "a name leads back to this queue manager"
 
 
@@ -258,10 +248,10 @@ def came(step: Step, peer: Peer, run: ArrivedRun, named: str) -> None:
         "they are refused (own_names_only)" if step.settings.own_names_only
         else "they are taken into the queues here"
     )  # fmt: skip
-    host = host[:COMPUTER_NAME_CHARS_MAX]
+    host = host[: limits.COMPUTER_NAME_CHARS_MAX]
     # An unknown sender may invent names without end: it fills neither log nor table.
     stranger = not known(step, run.source)
-    if stranger and len(step.sessions.watch.wrong_names) >= WRONG_NAMES_MAX // 2:
+    if stranger and len(step.sessions.watch.wrong_names) >= limits.WRONG_NAMES_MAX // 2:
         step.notice(CAME, peer.address, sender=guid_text(run.source), address=peer.address)
         return
     _note(
@@ -304,7 +294,7 @@ def _note(
     wrong, key = step.sessions.watch.wrong_names, (what, host.casefold())
     found = wrong.get(key)
     if found is None:
-        if len(wrong) >= WRONG_NAMES_MAX:
+        if len(wrong) >= limits.WRONG_NAMES_MAX:
             del wrong[next(iter(wrong))]
         found = wrong[key] = WrongName(text)
     found.text, found.count = text, found.count + count

@@ -26,6 +26,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Final
 
+from onceq import errors
 from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
 from onceq.core.names import destinations, find_queue, find_source, kind_of, one_name
@@ -36,16 +37,6 @@ from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.step.step import ChangeBuilder, Step, rule_for
 from onceq.core.step.step import check as check_share
 from onceq.core.step.units import HeldRange, Transaction
-from onceq.errors import (
-    InsufficientResources,
-    InvalidHandle,
-    OperationCancelled,
-    QueueDeleted,
-    ReceiveTimeout,
-    SharingViolation,
-    TransactionUsage,
-    UnsupportedAccessMode,
-)
 from onceq.model.limits import TRANSACTION_MESSAGES_MAX
 from onceq.model.names import check_send, may_receive, parse_any
 from onceq.model.requests import Access, CloseQueue, OpenQueue, Receive, RenewHold, Seek, Share
@@ -75,10 +66,12 @@ def open_queue(step: Step, item: OpenQueue) -> None:
 
 def _open_to_send(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
     if item.share is not Share.DENY_NONE:
-        raise UnsupportedAccessMode("a queue opened for sending cannot deny others to receive")
+        raise errors.UnsupportedAccessMode(
+            "a queue opened for sending cannot deny others to receive"
+        )
     elements = parse_any(item.name)
     if len(elements) == 1 and elements[0].subqueue:
-        raise UnsupportedAccessMode(
+        raise errors.UnsupportedAccessMode(
             f"{item.name}: a subqueue is opened for receive, peek or move; messages enter it only "
             "by a move (Q-31)"
         )
@@ -96,12 +89,12 @@ def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
     (element,) = one_name(item.name)
     may_receive(element)
     if item.access is Access.MOVE and item.share is not Share.DENY_NONE:
-        raise UnsupportedAccessMode("a queue opened for move cannot deny others to receive")
+        raise errors.UnsupportedAccessMode("a queue opened for move cannot deny others to receive")
     sub = ensure(step, item.name, item.owner)
     queue = find_source(step, item.name) if sub is None else sub
     if isinstance(queue, OutgoingQueue):
         if item.access is not Access.PEEK:
-            raise UnsupportedAccessMode("an outgoing queue can only be opened for peek")
+            raise errors.UnsupportedAccessMode("an outgoing queue can only be opened for peek")
         handle = Handle(item.owner, queue.number, item.access, item.share)
         return handle, Opened(step.readers.next_handle, False, None)
     end_overdue(step, queue)
@@ -116,7 +109,7 @@ def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
         ):
             raise _denied(step, queue, held)
         if held.access is Access.RECEIVE and denies:
-            raise SharingViolation(
+            raise errors.SharingViolation(
                 f"queue {queue.properties.name} is open for receiving elsewhere"
                 f"{_holder(step, held)}"
             )
@@ -131,9 +124,9 @@ def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
     return handle, Opened(step.readers.next_handle, True, queue.properties.transactional, turn)
 
 
-def _denied(step: Step, queue: Queue, held: Handle) -> SharingViolation:
+def _denied(step: Step, queue: Queue, held: Handle) -> errors.SharingViolation:
     """Return the error that a queue is held alone; only callers with a right there get it."""
-    return SharingViolation(
+    return errors.SharingViolation(
         f"queue {queue.properties.name} is open elsewhere, which denies receiving"
         f"{_holder(step, held)}"
     )
@@ -154,11 +147,11 @@ def check_receive(step: Step, queue: Queue, item: Receive) -> None:
     if item.handle:
         held = step.readers.handles.get(item.handle)
         if held is None or held.owner != item.owner or held.queue != queue.number:
-            raise InvalidHandle(_CLOSED)
+            raise errors.InvalidHandle(_CLOSED)
         if item.peek and held.access not in (Access.RECEIVE, Access.PEEK):
-            raise InvalidHandle("the queue is not open for receive or peek")
+            raise errors.InvalidHandle("the queue is not open for receive or peek")
         if not item.peek and held.access is not Access.RECEIVE:
-            raise InvalidHandle("the queue is not open for receiving")
+            raise errors.InvalidHandle("the queue is not open for receiving")
         return
     if not item.peek and queue.denying:
         end_overdue(step, queue)
@@ -170,7 +163,9 @@ def check_alive(step: Step, item: Receive) -> None:
     """Refuse a handle to a deleted queue, which can only be closed (Q-37)."""
     held = step.readers.handles.get(item.handle)
     if held is not None and held.owner == item.owner and held.deleted:
-        raise QueueDeleted(f"{item.queue} was deleted; close it, and open it again if it is there")
+        raise errors.QueueDeleted(
+            f"{item.queue} was deleted; close it, and open it again if it is there"
+        )
 
 
 @rule_for(CloseQueue)
@@ -185,7 +180,7 @@ def handle_of(step: Step, owner: int, number: int) -> Handle:
     """Return a handle of an owner; raises InvalidHandle if it has none of that number now."""
     held = step.readers.handles.get(number)
     if held is None or held.owner != owner:
-        raise InvalidHandle(_CLOSED)
+        raise errors.InvalidHandle(_CLOSED)
     return held
 
 
@@ -194,7 +189,7 @@ def renew(step: Step, item: RenewHold) -> None:
     """Extend the hold of an owner that is still there."""
     held = handle_of(step, item.owner, item.handle)
     if held.share is not Share.DENY_RECEIVE:
-        raise UnsupportedAccessMode("a handle that keeps nobody from receiving has no lease")
+        raise errors.UnsupportedAccessMode("a handle that keeps nobody from receiving has no lease")
     held.until_us = step.now.mono_us + item.lease_ms * 1_000 if item.lease_ms else 0
     step.answer(item.owner, item.request, None)
 
@@ -248,7 +243,9 @@ def close_handle(step: Step, number: int) -> None:
         if queue.parent is not None:
             step.emptied[queue.number] = None
     for key in list(step.readers.through.get(number, ())):
-        step.answer(*key, OperationCancelled("the queue was closed while the receive waited"))
+        step.answer(
+            *key, errors.OperationCancelled("the queue was closed while the receive waited")
+        )
         step.readers.leave(key)
 
 
@@ -269,7 +266,7 @@ def end_waits(step: Step, queue: Queue) -> None:
         handle.deleted = True
     for key, receive in list(queue.waiting.items()):
         step.readers.leave(key)
-        step.answer(*key, QueueDeleted(f"{receive.queue} was deleted meanwhile"))
+        step.answer(*key, errors.QueueDeleted(f"{receive.queue} was deleted meanwhile"))
 
 
 # ---- entrance ------------------------------------------------------------------------------------
@@ -299,7 +296,7 @@ def check_receive_from(step: Step, item: Receive, queue: Queue) -> None:
         tx = step.units.find(item.owner, item.transaction, step.now)
         # A branch may be prepared, and a promise about express messages could not be kept.
         if not queue.properties.transactional and not (item.hold and tx.xid is None):
-            raise TransactionUsage(
+            raise errors.TransactionUsage(
                 f"{item.queue} is not transactional: it cannot be received from in a transaction; "
                 "receive outside of transactions, or make another queue with transactional=True"
             )
@@ -321,7 +318,7 @@ def check_taking(
         ReceiveTimeout: It is paused.
     """
     if tx is not None and not queue.properties.transactional:
-        raise TransactionUsage(f"{name} is not transactional")
+        raise errors.TransactionUsage(f"{name} is not transactional")
     check_sharing(step, queue, owner)
     if reason is Why.WORK and is_paused(queue):
         raise kept_by_pause(name)
@@ -337,18 +334,18 @@ def paused(item: Receive, queue: AnyQueue) -> bool:
     return is_paused(queue) and not item.peek and why(item) is Why.WORK
 
 
-def kept_by_pause(name: str) -> ReceiveTimeout:
+def kept_by_pause(name: str) -> errors.ReceiveTimeout:
     """Return the answer to a receive that gets nothing from a paused queue."""
-    return ReceiveTimeout(
+    return errors.ReceiveTimeout(
         f"an operator has paused {name}: nothing is received from it until 'onceq queue resume'"
     )
 
 
-def nothing(item: Receive, queue: AnyQueue) -> ReceiveTimeout:
+def nothing(item: Receive, queue: AnyQueue) -> errors.ReceiveTimeout:
     """Return the answer if there is nothing to receive, at all or until the end of the time."""
     if paused(item, queue):
         return kept_by_pause(item.queue)
-    return ReceiveTimeout(f"no message in {item.queue}")
+    return errors.ReceiveTimeout(f"no message in {item.queue}")
 
 
 def take(
@@ -364,7 +361,7 @@ def take(
     change = Change(step.now.wall_s)
     count = sum(place[2] for place in places)
     if tx.messages + count > TRANSACTION_MESSAGES_MAX:
-        raise InsufficientResources(
+        raise errors.InsufficientResources(
             f"one transaction may hold {TRANSACTION_MESSAGES_MAX} messages; commit in smaller steps"
         )
     tx.messages += count

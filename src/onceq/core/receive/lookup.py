@@ -17,6 +17,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import replace
 
+from onceq import errors
 from onceq.core.decision import Handed, Piece
 from onceq.core.names import is_local, local_queue, one_name
 from onceq.core.rights import may, to_hold
@@ -29,16 +30,6 @@ from onceq.core.state.setups import MakerKnown, SubqueueDropped, SubqueueMade
 from onceq.core.step.step import Step, refusal, rule_for
 from onceq.core.step.step import check as check_share
 from onceq.core.step.units import Cursor
-from onceq.errors import (
-    IllegalCursorAction,
-    InsufficientResources,
-    InvalidHandle,
-    InvalidParameter,
-    MessageAlreadyReceived,
-    MessageNotFound,
-    QueueDeleted,
-    QueueNotFound,
-)
 from onceq.model.names import FormatName
 from onceq.model.requests import Access, CloseCursor, OpenCursor, Receive, Seek
 from onceq.model.run import LENGTH_TYPE, Extent
@@ -151,7 +142,7 @@ def ensure(step: Step, text: str, owner: int) -> Queue | None:
     if name.subqueue.casefold() not in parent.subs and not may(
         step, owner, (to_hold(rights_place(parent)),)
     ):
-        raise QueueNotFound(
+        raise errors.QueueNotFound(
             f"there is no {text}: a subqueue is made when somebody opens it who may receive there"
         )
     return of(step, parent, name.subqueue, owner)
@@ -175,13 +166,13 @@ def parent_of(step: Step, name: FormatName) -> Queue:
 def make(step: Step, parent: Queue, name: str, owner: int | None) -> Queue:
     """Make a subqueue; a restart forgets it again if nothing was moved there."""
     if parent.system or parent.parent is not None:
-        raise InvalidParameter("only queues of applications have subqueues (Q-29)")
+        raise errors.InvalidParameter("only queues of applications have subqueues (Q-29)")
     makers = step.state.makers
     by = makers.of(parent.number) if owner is None else step.known_by(owner)
     own, count = makers.counts[Thing.SUBQUEUES].of(by), makers.subqueues
     full = is_counted(name) and refusal(step, by, Thing.SUBQUEUES, own, count)
     if full:
-        raise InsufficientResources(full)
+        raise errors.InsufficientResources(full)
     number = step.state.next_number
     step.setup(SubqueueMade(number=number, parent=parent.number, name=name), forced=False)
     if by and is_counted(name):
@@ -278,11 +269,11 @@ def open_cursor(step: Step, item: OpenCursor) -> None:
     """
     held = step.readers.handles.get(item.handle)
     if held is None or held.owner != item.owner:
-        raise InvalidHandle("the queue is not open, or was closed")
+        raise errors.InvalidHandle("the queue is not open, or was closed")
     if held.deleted:
-        raise QueueDeleted("the queue was deleted meanwhile; close it")
+        raise errors.QueueDeleted("the queue was deleted meanwhile; close it")
     if held.access not in (Access.RECEIVE, Access.PEEK):
-        raise InvalidHandle("a cursor needs a queue that is open for receive or peek")
+        raise errors.InvalidHandle("a cursor needs a queue that is open for receive or peek")
     by = step.known_by(item.owner)
     check_share(step, by, Thing.CURSORS, step.readers.cursors_by)
     number = step.readers.placed(Cursor(item.owner, held.queue, item.handle, by=by))
@@ -301,7 +292,7 @@ def find_cursor(step: Step, owner: int, number: int) -> Cursor:
     """Return a cursor of this owner; raises InvalidHandle."""
     cursor = step.readers.cursors.get(number)
     if cursor is None or cursor.owner != owner:
-        raise InvalidHandle("there is no such cursor: it was closed, or its queue was")
+        raise errors.InvalidHandle("there is no such cursor: it was closed, or its queue was")
     return cursor
 
 
@@ -309,11 +300,13 @@ def check_cursor(step: Step, item: Receive, queue: AnyQueue) -> None:
     """Refuse what a cursor cannot do now, or ever."""
     cursor = find_cursor(step, item.owner, item.cursor)
     if cursor.queue != queue.number or (item.handle and item.handle != cursor.handle):
-        raise InvalidHandle("the cursor belongs to another queue")
+        raise errors.InvalidHandle("the cursor belongs to another queue")
     if not item.peek and item.seek is not Seek.CURRENT:
-        raise InvalidParameter("a cursor receives its current message only")
+        raise errors.InvalidParameter("a cursor receives its current message only")
     if item.seek in (Seek.NEXT, Seek.PREV) and not (cursor.at or cursor.behind):
-        raise IllegalCursorAction("peek at the current message of this cursor before the next one")
+        raise errors.IllegalCursorAction(
+            "peek at the current message of this cursor before the next one"
+        )
 
 
 def find_by_cursor(step: Step, item: Receive, queue: AnyQueue) -> Place | None:
@@ -327,13 +320,15 @@ def find_by_cursor(step: Step, item: Receive, queue: AnyQueue) -> Place | None:
         lane = queue.lanes.get(index)
         seen = (index, counter) in visible(queue, peek=item.peek)
         if not seen and (lane is None or lane.state(counter) != AVAILABLE):
-            raise MessageAlreadyReceived(
+            raise errors.MessageAlreadyReceived(
                 "the current message of this cursor is gone; go on with the next"
             )
         return index, counter, 1
     found = find(queue, item.seek, stands, peek=item.peek)
     if found is None and item.seek is not Seek.NEXT:
-        raise MessageNotFound("there is no message before this one" if stands else "it is empty")
+        raise errors.MessageNotFound(
+            "there is no message before this one" if stands else "it is empty"
+        )
     return found
 
 

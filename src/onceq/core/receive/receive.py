@@ -24,6 +24,7 @@ from heapq import heapify
 from itertools import islice
 from typing import Final
 
+from onceq import errors
 from onceq.core.ending.ending import ENDED_AT_ONCE, end_range, share_of
 from onceq.core.ending.table import Ending
 from onceq.core.names import find_queue, find_source, is_local, one_name
@@ -51,34 +52,10 @@ from onceq.core.state.setups import ReaderForgotten
 from onceq.core.step.step import ChangeBuilder, Step, Timer, rule_for
 from onceq.core.step.step import check as check_share
 from onceq.core.step.units import CopiedRange, HeldRange
-from onceq.errors import (
-    BranchState,
-    InsufficientResources,
-    InvalidHandle,
-    InvalidParameter,
-    MessageAlreadyReceived,
-    MessageNotFound,
-    OnceqError,
-    OperationCancelled,
-    QueueNotFound,
-    TransactionUsage,
-    UnsupportedAccessMode,
-    UnsupportedFormatName,
-    UsageError,
-)
+from onceq.model import requests
 from onceq.model.limits import RECEIVE_BYTES_MAX, RECEIVE_MESSAGES_MAX
 from onceq.model.marks import FOR_EVER_US
 from onceq.model.queue import QUOTA_UNLIMITED_KB
-from onceq.model.requests import (
-    CancelReceive,
-    ForgetReader,
-    Pick,
-    Receive,
-    Remove,
-    Seek,
-    Share,
-    TakeRead,
-)
 from onceq.model.resultcodes import MessageClass
 from onceq.model.run import Extent
 from onceq.model.shares import Thing
@@ -152,8 +129,8 @@ TIMERS_LOOKED_AT: Final = 1_024
 """Timers that may accumulate before those of finished receives are searched for."""
 
 
-@rule_for(Receive)
-def receive(step: Step, item: Receive) -> None:
+@rule_for(requests.Receive)
+def receive(step: Step, item: requests.Receive) -> None:
     """Answer a receive or peek now, or let it wait."""
     queue = _checked(step, item)
     if not item.cursor and (item.lookup or item.seek):
@@ -186,7 +163,7 @@ def _check_room(step: Step, owner: int) -> None:
     check_share(step, step.known_by(owner), Thing.WAITS, step.readers.waits_by)
 
 
-def _put_off(step: Step, item: Receive, queue: Queue) -> None:
+def _put_off(step: Step, item: requests.Receive, queue: Queue) -> None:
     """Put a receive off while expired messages end in several steps, even beyond its own time."""
     _check_room(step, item.owner)
     step.readers.wait(queue, item, step.known_by(item.owner))
@@ -196,16 +173,16 @@ def _put_off(step: Step, item: Receive, queue: Queue) -> None:
         step.timer(step.now.mono_us + PUT_OFF_US, Timer.RECEIVE, (item.owner, item.request))
 
 
-def _checked(step: Step, item: Receive) -> AnyQueue:
+def _checked(step: Step, item: requests.Receive) -> AnyQueue:
     if item.handle:
         check_alive(step, item)
     try:
         queue: AnyQueue = find_source(step, item.queue)
-    except QueueNotFound:
+    except errors.QueueNotFound:
         (name,) = one_name(item.queue)
         elsewhere = not is_local(step, name)
         if elsewhere and item.transaction:
-            raise TransactionUsage(
+            raise errors.TransactionUsage(
                 f"{item.queue} is not a queue of {step.identity.name}: only a local queue can "
                 "be received from in a transaction"
             ) from None
@@ -215,29 +192,29 @@ def _checked(step: Step, item: Receive) -> AnyQueue:
         parent = lookup.parent_of(step, name)
         queue = Queue(0, step.state.space, parent.properties, parent=parent, sub=name.subqueue)
     if isinstance(queue, OutgoingQueue) and not item.peek:
-        raise UnsupportedFormatName(
+        raise errors.UnsupportedFormatName(
             f"{item.queue} is an outgoing queue: it can only be peeked; 'outgoing remove' takes a "
             "message out of it, which then never arrives"
         )
     if item.transaction and item.peek:
-        raise TransactionUsage("peek has no meaning in a transaction (RCV-11)")
+        raise errors.TransactionUsage("peek has no meaning in a transaction (RCV-11)")
     if type(queue) is Queue and (item.transaction or item.handle or queue.handles):
         check_receive_from(step, item, queue)
     if item.cursor:
         lookup.check_cursor(step, item, queue)
     if item.allow_peek and (item.peek or not item.transaction):
-        raise InvalidParameter("allow_peek is for a receive in a transaction (RCV-9)")
+        raise errors.InvalidParameter("allow_peek is for a receive in a transaction (RCV-9)")
     return queue
 
 
-def foresee(step: Step, item: Receive) -> tuple[Extent, ...]:
+def foresee(step: Step, item: requests.Receive) -> tuple[Extent, ...]:
     """Return where the messages are that a receive would get now; nothing happens to them."""
     try:
         queue = _checked(step, item)
-    except OnceqError:
+    except errors.OnceqError:
         return ()
     places: list[Place] = []
-    if item.lookup and not item.cursor and item.seek is Seek.CURRENT:
+    if item.lookup and not item.cursor and item.seek is requests.Seek.CURRENT:
         index, counter = place_of(item.lookup)
         lane = queue.lanes.get(index)
         if lane is not None and lane.state(counter) == AVAILABLE:
@@ -251,7 +228,7 @@ def foresee(step: Step, item: Receive) -> tuple[Extent, ...]:
     )
 
 
-def _serve(step: Step, item: Receive, queue: AnyQueue) -> bool:
+def _serve(step: Step, item: requests.Receive, queue: AnyQueue) -> bool:
     """Hand out what is there, if anything is."""
     if type(queue) is Queue and queue.properties.paused_since and paused(item, queue):
         return False
@@ -268,7 +245,7 @@ def _serve(step: Step, item: Receive, queue: AnyQueue) -> bool:
     return True
 
 
-def _choose(item: Receive, queue: AnyQueue) -> list[Place]:
+def _choose(item: requests.Receive, queue: AnyQueue) -> list[Place]:
     """Return what a receive or peek without a cursor gets, in order."""
     count_max = asked = min(max(item.count_max, 1), RECEIVE_MESSAGES_MAX)
     bytes_max = min(max(item.bytes_max, 1), RECEIVE_BYTES_MAX)
@@ -309,12 +286,12 @@ def _choose(item: Receive, queue: AnyQueue) -> list[Place]:
     return places
 
 
-def _hand_out(step: Step, item: Receive, queue: AnyQueue, places: list[Place]) -> None:
+def _hand_out(step: Step, item: requests.Receive, queue: AnyQueue, places: list[Place]) -> None:
     # Before they are taken out: the lanes do not know the positions of removed messages.
     answer = handed(queue, places)
     answer.queue, answer.asked = queue.number, item
     if item.pick and item.peek:
-        answer.pick = Pick(item.pick, item.value)
+        answer.pick = requests.Pick(item.pick, item.value)
     if not item.peek:
         tx = None
         if item.transaction:
@@ -329,11 +306,11 @@ def _hand_out(step: Step, item: Receive, queue: AnyQueue, places: list[Place]) -
     step.answer(item.owner, item.request, answer)
 
 
-def _by_lookup(step: Step, item: Receive, queue: AnyQueue) -> None:
+def _by_lookup(step: Step, item: requests.Receive, queue: AnyQueue) -> None:
     """Serve the message that a lookup identifier leads to; never wait for one (RCV-8)."""
-    if item.seek is not Seek.CURRENT:
-        if not item.lookup and item.seek in (Seek.NEXT, Seek.PREV):
-            raise InvalidParameter("0 is no lookup identifier")
+    if item.seek is not requests.Seek.CURRENT:
+        if not item.lookup and item.seek in (requests.Seek.NEXT, requests.Seek.PREV):
+            raise errors.InvalidParameter("0 is no lookup identifier")
         if isinstance(queue, Queue) and not expire(step, queue):
             # The answer is about all that is left.
             _put_off(step, replace(item, wait_until_us=0), queue)
@@ -349,26 +326,26 @@ def _by_lookup(step: Step, item: Receive, queue: AnyQueue) -> None:
     state = lane.state(counter) if lane is not None else REMOVED
     if state == REMOVED:
         if step.readers.cursors and lookup.is_current(step, queue, item.lookup):
-            raise MessageAlreadyReceived("somebody else has received that message")
-        raise MessageNotFound(f"no message has the lookup identifier {item.lookup:#x}")
+            raise errors.MessageAlreadyReceived("somebody else has received that message")
+        raise errors.MessageNotFound(f"no message has the lookup identifier {item.lookup:#x}")
     if state != AVAILABLE and (index, counter) not in visible(queue, peek=item.peek):
         if item.peek:
-            raise TransactionUsage("that message is locked by a transaction")
-        raise MessageNotFound("that message is locked by a transaction")
+            raise errors.TransactionUsage("that message is locked by a transaction")
+        raise errors.MessageNotFound("that message is locked by a transaction")
     _hand_out(step, item, queue, [(index, counter, 1)])
 
 
-def _sought(step: Step, item: Receive, queue: AnyQueue) -> None:
+def _sought(step: Step, item: requests.Receive, queue: AnyQueue) -> None:
     """Serve the first or the last message, or the one before or behind a lookup identifier."""
     if paused(item, queue):
         raise nothing(item, queue)
     found = find_place(queue, item.seek, item.lookup, peek=item.peek)
     if found is None:
-        raise MessageNotFound(f"there is no such message in {item.queue}")
+        raise errors.MessageNotFound(f"there is no such message in {item.queue}")
     _hand_out(step, item, queue, [found])
 
 
-def remove(step: Step, item: Remove, queue: Queue) -> None:
+def remove(step: Step, item: requests.Remove, queue: Queue) -> None:
     """Receive a range that was peeked before, without its bytes."""
     tx = step.units.find(item.owner, item.transaction, step.now) if item.transaction else None
     check_taking(step, queue, Why.NAMED, owner=item.owner, name=item.queue, tx=tx)
@@ -391,7 +368,7 @@ def range_places(queue: Queue, first: int, last: int) -> list[Place]:
 # ---- waiting -----------------------------------------------------------------------------
 
 
-def _wake_later(step: Step, item: Receive) -> None:
+def _wake_later(step: Step, item: requests.Receive) -> None:
     """Set the timer of a receive that waits.
 
     A receive that is answered leaves its timer in the heap until that time. Those without a time
@@ -432,14 +409,14 @@ def serve_waiting(step: Step, queue: Queue) -> None:
             passed += 1
 
 
-def _over(step: Step, item: Receive, queue: Queue) -> bool:
+def _over(step: Step, item: requests.Receive, queue: Queue) -> bool:
     """Serve a waiting receive with what there is; return whether it is answered."""
     try:
-        if item.seek is not Seek.CURRENT and not item.cursor:
+        if item.seek is not requests.Seek.CURRENT and not item.cursor:
             _sought(step, item, queue)
             return True
         return _serve(step, item, queue)
-    except OnceqError as error:
+    except errors.OnceqError as error:
         step.answer(item.owner, item.request, error)
         return True
 
@@ -458,21 +435,23 @@ def timed_out(step: Step, key: tuple[int, int]) -> None:
         serve_waiting(step, queue)
     if step.readers.leave(key) is not None:
         _unused(step, item)
-        if item.cursor or item.seek is Seek.CURRENT or not _over(step, item, queue):
+        if item.cursor or item.seek is requests.Seek.CURRENT or not _over(step, item, queue):
             step.answer(*key, nothing(item, queue))
 
 
-@rule_for(CancelReceive)
-def cancel(step: Step, item: CancelReceive) -> None:
+@rule_for(requests.CancelReceive)
+def cancel(step: Step, item: requests.CancelReceive) -> None:
     """Stop waiting."""
     waiting = step.readers.leave((item.owner, item.waiting))
     if waiting is not None:
         _unused(step, waiting)
-        step.answer(item.owner, item.waiting, OperationCancelled("the receive was cancelled"))
+        step.answer(
+            item.owner, item.waiting, errors.OperationCancelled("the receive was cancelled")
+        )
     step.answer(item.owner, item.request, None)
 
 
-def _unused(step: Step, item: Receive) -> None:
+def _unused(step: Step, item: requests.Receive) -> None:
     """Let an unused subqueue be removed, now that this wait is over."""
     if ";" in item.queue:
         step.emptied.update(dict.fromkeys(step.state.subqueues))
@@ -484,8 +463,8 @@ def _unused(step: Step, item: Receive) -> None:
 ReadPlace = tuple[int, int, int]
 
 
-@rule_for(TakeRead)
-def take_read(step: Step, item: TakeRead) -> None:
+@rule_for(requests.TakeRead)
+def take_read(step: Step, item: requests.TakeRead) -> None:
     """Receive a range that was read, and remember its reader.
 
     ``TakeRead`` removes what was read and remembers who has read it, in one record: the commit's,
@@ -501,11 +480,13 @@ def take_read(step: Step, item: TakeRead) -> None:
     if item.keep:
         journal = (queue.parent or queue).journal
         if journal is None:
-            raise InvalidParameter(f"{item.queue} has no journal that could keep what was read")
+            raise errors.InvalidParameter(
+                f"{item.queue} has no journal that could keep what was read"
+            )
         quota_kb = journal.properties.quota_kb
         size = sum(queue.lanes[index].size(first, count) for index, first, count in places)
         if quota_kb < QUOTA_UNLIMITED_KB and step.holding(journal) + size > quota_kb << 10:
-            raise InsufficientResources(
+            raise errors.InsufficientResources(
                 f"the journal of {queue.properties.name} has no room for {size} bytes more, so "
                 f"nothing is removed: raise journal_quota_kb ({quota_kb}), or purge the journal"
             )
@@ -513,9 +494,11 @@ def take_read(step: Step, item: TakeRead) -> None:
     if item.transaction:
         tx = step.units.find(item.owner, item.transaction, step.now)
         if tx.xid is not None:
-            raise BranchState("a branch of an external transaction does not say who has read")
+            raise errors.BranchState(
+                "a branch of an external transaction does not say who has read"
+            )
         if not queue.properties.transactional:
-            raise TransactionUsage(f"{item.queue} is not transactional")
+            raise errors.TransactionUsage(f"{item.queue} is not transactional")
         entrance.take(step, queue, places, tx, kind=CopiedRange if item.keep else HeldRange)
         tx.reads.append(read)
     else:
@@ -526,24 +509,24 @@ def take_read(step: Step, item: TakeRead) -> None:
     step.answer(item.owner, item.request, sum(place[2] for place in places))
 
 
-def _source(step: Step, item: TakeRead) -> Queue:
+def _source(step: Step, item: requests.TakeRead) -> Queue:
     queue = find_source(step, item.queue)
     if isinstance(queue, OutgoingQueue):
-        raise UnsupportedAccessMode(f"{item.queue} is an outgoing queue: nobody reads it up")
+        raise errors.UnsupportedAccessMode(f"{item.queue} is an outgoing queue: nobody reads it up")
     assert isinstance(queue, Queue)
     if item.handle:
         held = handle_of(step, item.owner, item.handle)
-        if held.queue != queue.number or held.share is not Share.DENY_RECEIVE:
-            raise InvalidHandle(f"{item.queue} is not held so that others cannot receive")
+        if held.queue != queue.number or held.share is not requests.Share.DENY_RECEIVE:
+            raise errors.InvalidHandle(f"{item.queue} is not held so that others cannot receive")
     check_taking(step, queue, Why.NAMED, owner=item.owner, name=item.queue)
     return queue
 
 
-@rule_for(ForgetReader)
-def forget_reader(step: Step, item: ForgetReader) -> None:
+@rule_for(requests.ForgetReader)
+def forget_reader(step: Step, item: requests.ForgetReader) -> None:
     """Forget a reader for an operator, so that it may start again."""
     queue = find_queue(step, item.queue)
     if item.reader not in step.state.readings.of(queue.number):
-        raise UsageError(f"no reader {item.reader!r} of {item.queue} is remembered")
+        raise errors.UsageError(f"no reader {item.reader!r} of {item.queue} is remembered")
     step.setup(ReaderForgotten(queue=queue.number, reader=item.reader))
     step.answer(item.owner, item.request, None)

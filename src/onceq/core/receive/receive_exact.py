@@ -16,6 +16,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import replace
 
+from onceq import errors
 from onceq.core.decision import Handed
 from onceq.core.names import find_queue
 from onceq.core.receive.entrance import Why, check_taking, take
@@ -26,15 +27,6 @@ from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.state.setups import FailureTold
 from onceq.core.step.step import Step, rule_for
 from onceq.core.step.units import HeldRange, Transaction
-from onceq.errors import (
-    InvalidHandle,
-    InvalidParameter,
-    MessageLocked,
-    MessageNotFound,
-    QueueDeleted,
-    QueueNotFound,
-    TransactionUsage,
-)
 from onceq.model.limits import RECEIVE_BYTES_MAX, RECEIVE_MESSAGES_MAX
 from onceq.model.requests import Access, Claim, Fetch, MoveMessage, Reject
 from onceq.model.resultcodes import MessageClass
@@ -74,7 +66,9 @@ def reject(step: Step, item: Reject) -> None:
     """Mark messages: the commit ends them as refused by the receiver (RCV-15, case 103)."""
     queue = find_queue(step, item.queue)
     if not item.transaction:
-        raise TransactionUsage("a message is rejected in the transaction that has received it")
+        raise errors.TransactionUsage(
+            "a message is rejected in the transaction that has received it"
+        )
     tx = step.units.find(item.owner, item.transaction, step.now)
     wanted: dict[int, list[int]] = {}
     for lookup in sorted(set(item.lookups)):
@@ -91,7 +85,7 @@ def reject(step: Step, item: Reject) -> None:
         chosen = set(inside)
         marked += [part for part in cut if part.first in chosen]
     if len(marked) != len(set(item.lookups)):
-        raise TransactionUsage(
+        raise errors.TransactionUsage(
             "only a message that this transaction has received can be rejected in it"
         )
     tx.receives = after
@@ -118,7 +112,7 @@ def claim(step: Step, item: Claim) -> None:
         index, counter = place_of(first)
         # Overlapping ranges would lock a message twice; a record counts with 32 bits.
         if not reached < first <= last or last - first >= 1 << 32 or place_of(last)[0] != index:
-            raise InvalidParameter("ranges of lookup identifiers rise, each in one priority")
+            raise errors.InvalidParameter("ranges of lookup identifiers rise, each in one priority")
         reached = last
         count = last - first + 1
         lane = queue.lanes.get(index)
@@ -126,7 +120,7 @@ def claim(step: Step, item: Claim) -> None:
         if lane is not None:
             free = sum(n for _, n in lane.ranges(AVAILABLE, counter, end=counter + count))
         if free != count:
-            raise MessageNotFound("somebody else has taken one of these messages")
+            raise errors.MessageNotFound("somebody else has taken one of these messages")
         places.append((index, counter, count))
     take(step, queue, places, tx)
     step.answer(item.owner, item.request, sum(place[2] for place in places))
@@ -158,7 +152,7 @@ def fetch(step: Step, item: Fetch) -> None:
                 count_max -= 1
                 at += 1
     if not places:
-        raise MessageNotFound("this transaction holds none of these messages")
+        raise errors.MessageNotFound("this transaction holds none of these messages")
     answer: Handed = handed(queue, places)
     answer.queue = queue.number
     step.answer(item.owner, item.request, answer)
@@ -177,22 +171,22 @@ def move(step: Step, item: MoveMessage) -> None:
     target = _target(step, item)
     source = _source(step, item.queue, item.owner)
     if target is source or (target.parent or target) is not (source.parent or source):
-        raise InvalidParameter(
+        raise errors.InvalidParameter(
             f"{item.queue} and {target.title} are not parts of one queue: a message moves between "
             "a queue and its subqueues only (Q-32)"
         )
     if item.transaction and not target.properties.transactional:
-        raise TransactionUsage(f"{target.title} is not transactional")
+        raise errors.TransactionUsage(f"{target.title} is not transactional")
     key = (item.owner, item.transaction)
     tx = step.units.find(*key, step.now) if key in step.units.transactions else None
     index, counter = place_of(item.lookup)
     lane = source.lanes.get(index)
     state = lane.state(counter) if lane is not None else REMOVED
     if state == REMOVED:
-        raise MessageNotFound(f"no message has the lookup identifier {item.lookup:#x}")
+        raise errors.MessageNotFound(f"no message has the lookup identifier {item.lookup:#x}")
     held = held_by(tx, source, item.lookup) if tx is not None else None
     if state != AVAILABLE and held is None:
-        raise MessageLocked("another transaction holds that message")
+        raise errors.MessageLocked("another transaction holds that message")
     if item.transaction and tx is None:
         step.units.find(*key, step.now)  # raises why there is none
     check_taking(step, source, Why.NAMED, owner=item.owner, name=item.queue)
@@ -217,7 +211,7 @@ def _source(step: Step, text: str, owner: int) -> Queue:
     """Return the queue to move a message from; a missing subqueue holds no message."""
     try:
         return find_queue(step, text)
-    except QueueNotFound:
+    except errors.QueueNotFound:
         made = ensure(step, text, owner)
         if made is None:
             raise
@@ -228,14 +222,14 @@ def _target(step: Step, item: MoveMessage) -> Queue:
     if item.handle:
         handle = step.readers.handles.get(item.handle)
         if handle is None or handle.owner != item.owner or handle.access is not Access.MOVE:
-            raise InvalidHandle("the target is not open for move")
+            raise errors.InvalidHandle("the target is not open for move")
         if handle.deleted:
-            raise QueueDeleted("the target was deleted meanwhile; close it")
+            raise errors.QueueDeleted("the target was deleted meanwhile; close it")
         queue = step.state.all_queues[handle.queue]
         assert isinstance(queue, Queue)
         return queue
     try:
         found = ensure(step, item.to, item.owner)
         return find_queue(step, item.to) if found is None else found
-    except QueueNotFound as error:
-        raise InvalidHandle(f"there is nothing to move to: {error.text}") from None
+    except errors.QueueNotFound as error:
+        raise errors.InvalidHandle(f"there is nothing to move to: {error.text}") from None

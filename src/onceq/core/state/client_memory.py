@@ -26,19 +26,13 @@ from typing import Any, Final
 
 from onceq.core.state.setups import ReaderForgotten, read_row, row_of
 from onceq.errors import InsufficientResources, InvalidParameter
+from onceq.model import limits
 from onceq.model.identity import TransactionId
-from onceq.model.limits import (
-    FENCES_MAX,
-    OUTCOME_AGE_S,
-    OUTCOME_SESSIONS_MAX,
-    OUTCOME_WINDOW,
-    READERS_MAX,
-)
 from onceq.model.marks import SECOND_US, Now
 from onceq.model.record import Record
 from onceq.model.results import Outcome
 
-_MASK = (1 << OUTCOME_WINDOW) - 1
+_MASK = (1 << limits.OUTCOME_WINDOW) - 1
 
 
 class Outcomes:
@@ -68,18 +62,18 @@ class Outcomes:
             ahead = id.number - last
             if ahead > 0:
                 last = id.number
-                bits = ((bits << ahead) | 1) & _MASK if ahead < OUTCOME_WINDOW else 1
-            elif -ahead < OUTCOME_WINDOW:
+                bits = ((bits << ahead) | 1) & _MASK if ahead < limits.OUTCOME_WINDOW else 1
+            elif -ahead < limits.OUTCOME_WINDOW:
                 bits |= 1 << -ahead
         self._sessions[id.session] = (last, bits, wall_s)
         self._sessions.move_to_end(id.session)
-        while len(self._sessions) > OUTCOME_SESSIONS_MAX:
+        while len(self._sessions) > limits.OUTCOME_SESSIONS_MAX:
             session, _ = self._sessions.popitem(last=False)
             self.forgotten_s = max(self.forgotten_s, began_s(session))
 
     def known(self, id: TransactionId) -> bool:
         """Whether that very commit is remembered as done."""
-        return self.ask(id, 0, OUTCOME_AGE_S) is Outcome.COMMITTED
+        return self.ask(id, 0, limits.OUTCOME_AGE_S) is Outcome.COMMITTED
 
     def ask(self, id: TransactionId, wall_s: int, age_s: int) -> Outcome:
         """What became of a commit."""
@@ -93,7 +87,7 @@ class Outcomes:
         back = last - id.number
         if back < 0:
             return Outcome.ABORTED
-        if back >= OUTCOME_WINDOW:
+        if back >= limits.OUTCOME_WINDOW:
             return Outcome.UNKNOWN
         return Outcome.COMMITTED if bits >> back & 1 else Outcome.ABORTED
 
@@ -169,10 +163,10 @@ class Fences:
                     self._barred[session] = (number, now.mono_us)
                 else:
                     self.barred_s = max(self.barred_s, began_s(session))
-            if len(self._barred) >= FENCES_MAX:
+            if len(self._barred) >= limits.FENCES_MAX:
                 raise InsufficientResources(
-                    f"outcomes of commits that never came were asked for in {FENCES_MAX} client "
-                    "sessions; ask again later"
+                    f"outcomes of commits that never came were asked for in {limits.FENCES_MAX} "
+                    "client sessions; ask again later"
                 )
         number = max(id.number, known[0] if known is not None else 0)
         self._barred[id.session] = (number, now.mono_us)
@@ -248,7 +242,7 @@ class Readings:
         if before is not None and before.query == read.query:
             to = max(to, before.to)  # Removing again what was removed before changes nothing.
         readers[read.reader] = Reading(read.query, to, at_s, read.who)
-        if len(readers) > READERS_MAX:
+        if len(readers) > limits.READERS_MAX:
             del readers[next(iter(readers))]
 
     def apply(self, setup: ReaderForgotten) -> None:

@@ -25,28 +25,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from onceq.core.state import setups
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.queues import TRANSACTIONAL_LANE
-from onceq.core.state.setups import (
-    AddressBound,
-    ClockBelieved,
-    LifeBegun,
-    PeerProven,
-    ReceiptsTo,
-    Setup,
-    read_row,
-    row_of,
-)
+from onceq.model import limits
 from onceq.model.identification import ON_THIS_COMPUTER, Identification
 from onceq.model.identity import NO_GUID
-from onceq.model.limits import (
-    ACCEPTED_NUMBERS_MAX,
-    ACCEPTED_STREAMS_MAX,
-    BOUND_NAMES_MAX,
-    LIVES_MAX,
-    OWNERS_MAX,
-    STREAMS_MAX,
-)
 from onceq.model.record import Record
 from onceq.model.rights import Actor
 
@@ -114,18 +98,18 @@ class ClocksAhead:
         found = self._accepted.get(guid)
         return 0 if found is None else found.until_s
 
-    def apply(self, setup: ClockBelieved) -> None:
+    def apply(self, setup: setups.ClockBelieved) -> None:
         """Apply a setup."""
         self._accepted[setup.source] = AcceptedClock(setup.until_s, setup.at_s, setup.reason)
 
     def dump(self) -> list[list[Any]]:
         """The rows of a checkpoint."""
-        return [[guid, *row_of(clock)] for guid, clock in self._accepted.items()]
+        return [[guid, *setups.row_of(clock)] for guid, clock in self._accepted.items()]
 
     def load(self, rows: Iterable[list[Any]]) -> None:
         """Take the rows of a checkpoint."""
         for guid, *row in rows:
-            self._accepted[bytes.fromhex(guid)] = read_row(AcceptedClock, row)
+            self._accepted[bytes.fromhex(guid)] = setups.read_row(AcceptedClock, row)
 
 
 @dataclass(slots=True)
@@ -241,20 +225,20 @@ class Accepted:
         """These messages were accepted under consecutive numbers from ``number`` on."""
         recent = self._recent.get((source, key))
         gap = number - recent.first - len(recent.messages) if recent is not None else 0
-        if recent is None or recent.stream != stream or not 0 <= gap <= ACCEPTED_NUMBERS_MAX:
+        if recent is None or recent.stream != stream or not 0 <= gap <= limits.ACCEPTED_NUMBERS_MAX:
             recent = _Recent(stream, number, array("I"))
             self._recent[source, key] = recent
         # Numbers that were passed over: no message had them.
         elif gap:
             recent.messages.frombytes(bytes(gap * recent.messages.itemsize))
         recent.messages += messages
-        over = len(recent.messages) - ACCEPTED_NUMBERS_MAX
+        over = len(recent.messages) - limits.ACCEPTED_NUMBERS_MAX
         # At twice the number, not at one more: else each message would move all the others.
-        if over >= ACCEPTED_NUMBERS_MAX:
+        if over >= limits.ACCEPTED_NUMBERS_MAX:
             del recent.messages[:over]
             recent.first += over
         self._recent.move_to_end((source, key))
-        if len(self._recent) > ACCEPTED_STREAMS_MAX:
+        if len(self._recent) > limits.ACCEPTED_STREAMS_MAX:
             self._recent.popitem(last=False)
 
     def contradict(self, progress: Progress, number: int, messages: array[int]) -> bool:
@@ -285,7 +269,7 @@ class Receipts:
     def __len__(self) -> int:
         return len(self._names)
 
-    def apply(self, setup: ReceiptsTo) -> None:
+    def apply(self, setup: setups.ReceiptsTo) -> None:
         """Apply a setup."""
         self.learn(setup.source, setup.stream, setup.name, left=setup.left, queue=setup.queue)
 
@@ -300,7 +284,7 @@ class Receipts:
         self._streams[source, queue] = stream
         self._names.move_to_end((source, stream))
         self._latest[source] = stream
-        if len(self._names) > STREAMS_MAX:
+        if len(self._names) > limits.STREAMS_MAX:
             oldest, number = next(iter(self._names))
             self._drop(oldest, number)
             if self._latest[oldest] == number:
@@ -378,7 +362,7 @@ class Lives:
         self.made_ns = 0
         self._before: list[Given] = []
 
-    def enter(self, life: LifeBegun, stamp: int, end: int) -> bool:
+    def enter(self, life: setups.LifeBegun, stamp: int, end: int) -> bool:
         """A life begins; the last one had that stamp, and gave the ordinals before ``end``.
 
         Returns:
@@ -395,7 +379,7 @@ class Lives:
         ``end`` were given."""
         # One that has begun no stream has given nothing.
         if end > self.first:
-            self._before = [*self._before[1 - LIVES_MAX :], Given(stamp, self.first, end)]
+            self._before = [*self._before[1 - limits.LIVES_MAX :], Given(stamp, self.first, end)]
         self.first = first
 
     def gave(self, stream: int, stamp: int, end: int) -> bool:
@@ -409,7 +393,7 @@ class Lives:
         if high == stamp:
             return self.first <= low < end
         before = self._before
-        if len(before) == LIVES_MAX and high < before[0].stamp:
+        if len(before) == limits.LIVES_MAX and high < before[0].stamp:
             return True
         return any(g.stamp == high and g.first <= low < g.end for g in before)
 
@@ -429,7 +413,7 @@ class Lives:
         self.id = bytes.fromhex(values["id"])
         self.message, self.first = values["message"], values["first"]
         self.made_ns = values.get("made_ns", 0)
-        self._before = [read_row(Given, row) for row in values["given"]]
+        self._before = [setups.read_row(Given, row) for row in values["given"]]
 
 
 # ---- peer bindings -------------------------------------------------------------------------------
@@ -487,7 +471,7 @@ class Bindings:
     @property
     def full(self) -> bool:
         """Whether no further name is remembered."""
-        return len(self._names) >= BOUND_NAMES_MAX
+        return len(self._names) >= limits.BOUND_NAMES_MAX
 
     def bind(self, name: str, binding: Binding) -> bytes:
         """Remember it; gives the GUID that was bound before, or an empty one."""
@@ -512,12 +496,12 @@ class Bindings:
 
     def dump(self) -> list[list[Any]]:
         """The rows of a checkpoint."""
-        return [[name, *row_of(binding)] for name, binding in self._names.items()]
+        return [[name, *setups.row_of(binding)] for name, binding in self._names.items()]
 
     def load(self, rows: Iterable[list[Any]]) -> None:
         """Take the rows of a checkpoint."""
         for name, *row in rows:
-            self.bind(name, read_row(Binding, row))
+            self.bind(name, setups.read_row(Binding, row))
 
 
 def holders(outgoing: OutgoingQueue, now: bytes, counter: int | None = None) -> tuple[bytes, ...]:
@@ -555,7 +539,7 @@ def hand_over(outgoing: OutgoingQueue, before: bytes, sent: int | None) -> None:
     if lane is None:
         return
     outgoing.served_before = (
-        *outgoing.served_before[1 - OWNERS_MAX :],
+        *outgoing.served_before[1 - limits.OWNERS_MAX :],
         (before, outgoing.served_from, lane.next if sent is None else sent + 1),
     )
     outgoing.served_from = lane.first_available()
@@ -591,16 +575,16 @@ class Proofs:
     @property
     def full(self) -> bool:
         """Whether no further one is remembered."""
-        return len(self) >= BOUND_NAMES_MAX
+        return len(self) >= limits.BOUND_NAMES_MAX
 
-    def apply(self, setup: Setup) -> None:
+    def apply(self, setup: setups.Setup) -> None:
         """Apply a setup."""
         match setup:
-            case PeerProven(guid):
+            case setups.PeerProven(guid):
                 self.prove(guid)
-            case AddressBound(address, guid) if guid == NO_GUID:
+            case setups.AddressBound(address, guid) if guid == NO_GUID:
                 self.forget(address)
-            case AddressBound(address, guid):
+            case setups.AddressBound(address, guid):
                 self.bind(address, guid)
 
     def prove(self, guid: bytes) -> None:

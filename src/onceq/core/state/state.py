@@ -64,14 +64,8 @@ from onceq.core.state.records import (
 )
 from onceq.core.state.setups import Setup, row_of
 from onceq.errors import DamagedRecord
+from onceq.model import limits
 from onceq.model.identity import Identity
-from onceq.model.limits import (
-    ACKS_DEFERRED_S,
-    DOUBT_AGE_S,
-    DRAINED_STREAMS_MAX,
-    DUPLICATE_IDS_MAX,
-    REFUSALS_MAX,
-)
 from onceq.model.log import FRAME_HEADER
 from onceq.model.marks import NEVER_S
 from onceq.model.patterns import ActorPattern, QueuePattern
@@ -237,7 +231,7 @@ class State(QueueTables):
             for stream in outgoing.old.forget(outgoing.ordered_lane.head, first - 1):
                 del self.streams[stream]
                 self.drained[stream] = outgoing.number
-            while len(self.drained) > DRAINED_STREAMS_MAX:
+            while len(self.drained) > limits.DRAINED_STREAMS_MAX:
                 del self.drained[next(iter(self.drained))]
             outgoing.stream = put.stream
             outgoing.base = first - put.number
@@ -382,9 +376,9 @@ class State(QueueTables):
         number, index, reason = copy
         target, expires = self.all_queues[number].lanes[index], NEVER_S
         if number == DOUBTS_KEPT:
-            expires = min(wall_s + DOUBT_AGE_S, NEVER_S - 1)
+            expires = min(wall_s + limits.DOUBT_AGE_S, NEVER_S - 1)
         elif number == ACKS_OWED and index == DEFERRED_LANE:
-            expires = min(wall_s + ACKS_DEFERRED_S, NEVER_S - 1)
+            expires = min(wall_s + limits.ACKS_DEFERRED_S, NEVER_S - 1)
         at = move.first
         for address, lengths, parts in lane.stored(move.first, move.count):
             first = target.append(address, lengths, arrived=wall_s, expires=expires, parts=parts)
@@ -402,7 +396,7 @@ class State(QueueTables):
         """A refusal was taken: when it is told again it says nothing new."""
         self.refused[stream, number] = None
         self.refused.move_to_end((stream, number))
-        while len(self.refused) > REFUSALS_MAX:
+        while len(self.refused) > limits.REFUSALS_MAX:
             self.refused.popitem(last=False)
 
     def see(self, seen: Seen, wall_s: int) -> None:
@@ -411,7 +405,7 @@ class State(QueueTables):
         for number in seen.numbers:
             known[source, key, number, seen.sent] = wall_s
             known.move_to_end((source, key, number, seen.sent))
-        while len(known) > DUPLICATE_IDS_MAX:
+        while len(known) > limits.DUPLICATE_IDS_MAX:
             known.popitem(last=False)
 
     def _moved(self, moved: Relocated, address: int) -> None:

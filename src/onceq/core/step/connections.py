@@ -31,15 +31,10 @@ from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Accepted, Peer
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import Put
+from onceq.model import limits
 from onceq.model.addresses import HERE, AddressBook, means_itself, name_for_others
 from onceq.model.directory import Snapshot
 from onceq.model.identity import Identity
-from onceq.model.limits import (
-    EARLY_BYTES_MAX,
-    EARLY_RUN_BYTES,
-    EARLY_SESSION_BYTES_MAX,
-    PEERS_REMEMBERED_MAX,
-)
 from onceq.model.names import FormatName
 from onceq.model.requests import SendItem
 from onceq.model.run import Run
@@ -144,8 +139,8 @@ class EarlyRuns:
                 return True
         size = _size(run)
         if (
-            self.bytes + size > EARLY_BYTES_MAX
-            or self._of_session[found.session] + size > EARLY_SESSION_BYTES_MAX
+            self.bytes + size > limits.EARLY_BYTES_MAX
+            or self._of_session[found.session] + size > limits.EARLY_SESSION_BYTES_MAX
         ):
             self.dropped[NO_ROOM] += 1
             return False
@@ -231,7 +226,7 @@ class EarlyRuns:
 
 
 def _size(run: ArrivedRun) -> int:
-    return len(run.packets.data) + EARLY_RUN_BYTES
+    return len(run.packets.data) + limits.EARLY_RUN_BYTES
 
 
 def _reached(run: ArrivedRun, last: int) -> bool:
@@ -446,7 +441,7 @@ class Sessions:
 
 def _remember(known: dict[bytes, str], guid: bytes, text: str) -> None:
     """Note something of a manager; of too many the oldest goes (I24)."""
-    if guid not in known and len(known) >= PEERS_REMEMBERED_MAX:
+    if guid not in known and len(known) >= limits.PEERS_REMEMBERED_MAX:
         del known[next(iter(known))]
     known[guid] = text
 

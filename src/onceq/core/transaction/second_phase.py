@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onceq import errors
 from onceq.core.receive.poison import given_back
 from onceq.core.state.branch_table import Group, Marks
 from onceq.core.state.queues import Queue
@@ -33,16 +34,6 @@ from onceq.core.state.setups import GroupCommitted, GroupForgotten
 from onceq.core.step.step import ChangeBuilder, Step, Timer, refusal, rule_for
 from onceq.core.step.units import GroupOver, Transaction
 from onceq.core.transaction.unit_of_work import PHASES, Verb, put_back, release, take_effect
-from onceq.errors import (
-    GroupDiffers,
-    GroupIncomplete,
-    GroupOfAnotherQuery,
-    InsufficientResources,
-    InvalidParameter,
-    RolledBack,
-    RolledBackByTime,
-    UsageError,
-)
 from onceq.model.branches import (
     Phase,
     Xid,
@@ -173,7 +164,7 @@ def _undo(step: Step, tx: Transaction) -> None:
         f"nobody had asked to commit it within {step.settings.undecided_s} s (setting undecided_s)"
     )
     assert tx.xid is not None
-    why = RolledBackByTime(f"branch {tx.xid} was rolled back: {text}")
+    why = errors.RolledBackByTime(f"branch {tx.xid} was rolled back: {text}")
     step.units.refuse_from_now_on(tx.xid, why)
     undo_promised(step, tx)
     step.notice(
@@ -234,7 +225,7 @@ def commit(step: Step, item: CommitGroup) -> None:
     _check(step, item.prefix, item.xids)
     known = step.state.groups.get(item.app)
     if known is not None and known.query and item.query and known.query != item.query:
-        raise GroupOfAnotherQuery(
+        raise errors.GroupOfAnotherQuery(
             f"{item.app!r} has committed up to version {known.version} for query {known.query}, "
             f"and now query {item.query} asks for version {item.version}: its versions begin "
             "anew, so batches would be taken for those that were committed before"
@@ -251,7 +242,7 @@ def commit(step: Step, item: CommitGroup) -> None:
     own, count = table.decided_by.of(by), len(table.decisions)
     full = anchors and refusal(step, by, Thing.DECISIONS, own, count, more=anchors)
     if full:
-        raise InsufficientResources(full)
+        raise errors.InsufficientResources(full)
     if known is None:
         _make_room(step, item)
     step.setup(
@@ -289,7 +280,7 @@ def rollback(step: Step, item: RollbackGroup) -> None:
     _check(step, item.prefix, ())
     if item.final:
         over = GroupOver(item.prefix, step.known_by(item.owner))
-        why = RolledBack("rolled back, because its group is over")
+        why = errors.RolledBack("rolled back, because its group is over")
         step.units.refuse_from_now_on(over, why)
     step.answer(item.owner, item.request, _drop(step, item.owner, item.prefix))
 
@@ -298,7 +289,7 @@ def rollback(step: Step, item: RollbackGroup) -> None:
 def forget(step: Step, item: ForgetGroup) -> None:
     """Forget an application that is gone, or starts again."""
     if step.state.groups.get(item.app) is None:
-        raise UsageError(f"no version is remembered of {item.app!r}")
+        raise errors.UsageError(f"no version is remembered of {item.app!r}")
     step.setup(GroupForgotten(app=item.app))
     step.answer(item.owner, item.request, None)
 
@@ -309,21 +300,23 @@ def forget(step: Step, item: ForgetGroup) -> None:
 def _check(step: Step, prefix: bytes, xids: Sequence[Xid]) -> None:
     """Accept only branches of one batch, each once, and only this manager's own."""
     if not is_group_prefix(prefix, step.identity.guid):
-        raise InvalidParameter(f"not the prefix of a group that {step.identity.name} decides")
+        raise errors.InvalidParameter(
+            f"not the prefix of a group that {step.identity.name} decides"
+        )
     if any(group_of(xid) != prefix for xid in xids):
-        raise InvalidParameter("a group has branches of one batch only")
+        raise errors.InvalidParameter("a group has branches of one batch only")
     if len(set(xids)) != len(xids):
-        raise InvalidParameter("a branch is in a group once")
+        raise errors.InvalidParameter("a branch is in a group once")
 
 
 def _same(known: Group, item: CommitGroup) -> None:
     """Refuse a write that looks like a repetition and differs, as far as both describe it."""
     said = f"version {item.version} of {item.app!r} was committed before, "
     if known.target and item.target and known.target != item.target:
-        raise GroupDiffers(f"{said}and to another destination; nothing is sent now")
+        raise errors.GroupDiffers(f"{said}and to another destination; nothing is sent now")
     both = known.digest and item.digest and item.version == known.version
     if both and known.digest != item.digest:
-        raise GroupDiffers(
+        raise errors.GroupDiffers(
             f"{said}with other content ({known.digest}; now {item.digest}); nothing is sent now"
         )
 
@@ -334,7 +327,7 @@ def _promised(step: Step, item: CommitGroup, xid: Xid) -> Transaction:
         return tx
     why = step.units.refused.get(xid)
     said = why.text if why is not None else "rolled back, decided by hand, or never prepared"
-    raise GroupIncomplete(
+    raise errors.GroupIncomplete(
         f"version {item.version} of {item.app!r} cannot be committed: branch {xid} is not "
         f"prepared here ({said}); nothing of it was sent"
     )
@@ -353,7 +346,7 @@ def _make_room(step: Step, item: CommitGroup) -> None:
     own -= group.by == by
     late = step.now.wall_s - group.at_s >= GROUP_AGE_S
     if not late or refusal(step, by, Thing.GROUPS, own, count - 1):
-        raise InsufficientResources(full)
+        raise errors.InsufficientResources(full)
     step.setup(GroupForgotten(app=app))
 
 

@@ -20,6 +20,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import Final
 
+from onceq import errors
 from onceq.core.ending.ending import end_range, purged_meanwhile
 from onceq.core.ending.table import Ending
 from onceq.core.inputs import OwnerGone
@@ -35,14 +36,6 @@ from onceq.core.step.connections import CheckedBatch
 from onceq.core.step.step import AuditEntry, ChangeBuilder, Step, Timer, note_act, rule_for
 from onceq.core.step.step import check as check_share
 from onceq.core.step.units import CopiedRange, HeldRange, Transaction
-from onceq.errors import (
-    BranchState,
-    InsufficientResources,
-    OnceqError,
-    RolledBackByTime,
-    TransactionOver,
-    UsageError,
-)
 from onceq.model.branches import Phase, Xid
 from onceq.model.marks import RETURNED_MARK, SECOND_US, undelayed, untraced
 from onceq.model.requests import Abort, AskOutcome, Begin, Commit, Promise, Send
@@ -145,7 +138,7 @@ def after(verb: Verb, xid: Xid, phase: Phase) -> Phase | None:
     leads = PHASES[verb]
     if phase not in leads:
         allowed = " or ".join(one.value for one in leads)
-        raise BranchState(
+        raise errors.BranchState(
             f"branch {xid} is {phase.value}; only one that is {allowed} can be {verb.value}"
         )
     return leads[phase]
@@ -176,7 +169,7 @@ def begin(step: Step, item: Begin) -> None:
 def _open_or_refuse(step: Step, owner: int, number: int, idle_us: int | None) -> None:
     try:
         open_unit(step, owner, number, idle_us)
-    except InsufficientResources as error:
+    except errors.InsufficientResources as error:
         step.units.refuse_from_now_on((owner, number), error)
         raise
 
@@ -204,7 +197,7 @@ def open_unit(
 def check_free(step: Step, owner: int, number: int) -> None:
     """Raise UsageError if no transaction can begin under that number."""
     if number <= 0 or (owner, number) in step.units.transactions:
-        raise UsageError(f"transaction number {number} is in use; numbers begin at 1")
+        raise errors.UsageError(f"transaction number {number} is in use; numbers begin at 1")
 
 
 @rule_for(Send)
@@ -238,14 +231,16 @@ def commit(step: Step, item: Commit) -> None:
         late = step.units.transactions.get((item.owner, item.transaction))
         if late is not None:
             undo(step, late)
-        raise TransactionOver("this commit came after its outcome was told; it was aborted")
+        raise errors.TransactionOver("this commit came after its outcome was told; it was aborted")
     receives: list[HeldRange] = []
     idle_us: int | None = None
     build = ChangeBuilder(step, item.id)
     if item.transaction:
         tx = step.units.find(item.owner, item.transaction, step.now)
         if tx.xid is not None:
-            raise BranchState("a branch of an external transaction is committed by who began that")
+            raise errors.BranchState(
+                "a branch of an external transaction is committed by who began that"
+            )
         before = tx.bytes
         sends = tx.sends + last_sends(step, item, tx)
         # Only what earlier sends have added: what the commit brings along was never counted.
@@ -279,7 +274,7 @@ def commit(step: Step, item: Commit) -> None:
     if step.actors:
         note_returns(step, item.owner, sends)
     if item.then:
-        with suppress(InsufficientResources):  # The next requests in it get the error.
+        with suppress(errors.InsufficientResources):  # The next requests in it get the error.
             _open_or_refuse(step, item.owner, item.then, idle_us)
     step.answer(item.owner, item.request, result)
 
@@ -314,7 +309,7 @@ def last_sends(step: Step, item: Commit | Promise, tx: Transaction) -> list[Chec
     """
     try:
         made = prepared_all(step, item.items, tx, step.who.get(item.owner, ""))
-    except OnceqError:
+    except errors.OnceqError:
         if tx.doomed is None:
             raise
         undo(step, tx)
@@ -511,10 +506,10 @@ def _undo(step: Step, tx: Transaction, limit_us: int) -> None:
     whose = "setting transaction_idle_s" if tx.idle_us is None else "the limit of its program"
     text = f"nothing had happened in it for {limit_us // SECOND_US} s ({whose})"
     if tx.phase is Phase.ACTIVE:
-        over = RolledBackByTime(f"this transaction was rolled back: {text}")
+        over = errors.RolledBackByTime(f"this transaction was rolled back: {text}")
         step.units.refuse_from_now_on((tx.owner, tx.number), over)
     if tx.xid is not None:
-        why = RolledBackByTime(f"branch {tx.xid} was rolled back: {text}")
+        why = errors.RolledBackByTime(f"branch {tx.xid} was rolled back: {text}")
         step.units.refuse_from_now_on(tx.xid, why)
     undo(step, tx, blameless=True)
     step.notice(

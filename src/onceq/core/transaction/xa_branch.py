@@ -36,20 +36,14 @@ from dataclasses import astuple
 from operator import attrgetter
 from typing import Any
 
+from onceq import errors
 from onceq.core.decision import Notice
 from onceq.core.names import one_name
 from onceq.core.send import prepared_all, store_packets
+from onceq.core.state import setups
 from onceq.core.state.branch_table import Branch
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.queues import Queue
-from onceq.core.state.setups import (
-    BranchForgotten,
-    DecisionCarriedOut,
-    RowsForgotten,
-    RowsFound,
-    RowsMarked,
-    RowsMissing,
-)
 from onceq.core.step.connections import CheckedBatch, Deadlines, StoredBatch, Target
 from onceq.core.step.step import Step, refusal, rule_for
 from onceq.core.step.units import HeldRange, Transaction
@@ -64,19 +58,7 @@ from onceq.core.transaction.unit_of_work import (
     release,
     undo,
 )
-from onceq.errors import (
-    BranchState,
-    CommittedByHand,
-    DatabaseRestored,
-    DuplicateBranch,
-    EnlistRefused,
-    NoCoordinator,
-    OnceqError,
-    RolledBack,
-    RolledBackByHand,
-    UnknownBranch,
-    UsageError,
-)
+from onceq.model import requests
 from onceq.model.branches import (
     Decision,
     Join,
@@ -94,21 +76,6 @@ from onceq.model.branches import (
 from onceq.model.message import PLAIN, Acknowledge, Delivery, Journal, Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.record import names
-from onceq.model.requests import (
-    AskDecision,
-    AskRows,
-    CommitBranch,
-    DecisionDone,
-    EndBranch,
-    Enlist,
-    ForgetBranch,
-    LeaveDecision,
-    PrepareBranch,
-    Promise,
-    RollbackBranch,
-    SendItem,
-    StartBranch,
-)
 from onceq.model.requests.xa import ROWS_ACCEPTED, ROWS_MISSING
 from onceq.model.results import Promised
 from onceq.model.run import Run
@@ -199,7 +166,7 @@ def _batch_of(step: Step, note: dict[str, Any], messages: Run) -> CheckedBatch:
         name: _KINDS[name](value) if name in _KINDS else value
         for name, value in note["properties"].items()
     }
-    item = SendItem(note["to"], Properties(**values), bodies, own=own)
+    item = requests.SendItem(note["to"], Properties(**values), bodies, own=own)
     names = [one_name(text)[0] for _, text in note["targets"]]
     # Older versions have not kept the name that the sender used.
     said = [one_name(text)[0] for text in note["said"]] if "said" in note else names
@@ -235,19 +202,19 @@ def _holder(step: Step, number: int) -> Queue | OutgoingQueue:
 # ---- work --------------------------------------------------------------------------------
 
 
-@rule_for(StartBranch)
-def start(step: Step, item: StartBranch) -> None:
+@rule_for(requests.StartBranch)
+def start(step: Step, item: requests.StartBranch) -> None:
     """Associate a transaction number with a branch."""
     admitted(step)
     if item.how is Join.NEW:
         if item.xid in step.units.branches or step.state.branches.get(item.xid) is not None:
-            raise DuplicateBranch(f"there is a branch {item.xid} already")
+            raise errors.DuplicateBranch(f"there is a branch {item.xid} already")
         # Under another owner's attempt, which may be rolled back by now, it is refused: the
         # attempt's parts elsewhere follow the decision that is made here under its identifier.
         attempt = is_group_prefix(group_of(item.xid), step.identity.guid)
         by = step.known_by(item.owner)
         if attempt and not is_attempt_for(item.xid.gtrid, by, step.units.key):
-            raise RolledBack(
+            raise errors.RolledBack(
                 f"branch {item.xid} was not begun: its attempt is of somebody else, or of before "
                 "the key of this queue manager was lost; begin another one"
             )
@@ -261,15 +228,15 @@ def start(step: Step, item: StartBranch) -> None:
         phase = into(verb, item.xid, tx.phase)
         key = (item.owner, item.transaction)
         if item.transaction <= 0 or key in step.units.transactions:
-            raise UsageError(f"transaction number {item.transaction} is in use")
+            raise errors.UsageError(f"transaction number {item.transaction} is in use")
         tx.owner, tx.number, tx.used_us = *key, step.now.mono_us
         tx.phase = phase
         step.units.transactions[key] = tx
     step.answer(item.owner, item.request, None)
 
 
-@rule_for(EndBranch)
-def end(step: Step, item: EndBranch) -> None:
+@rule_for(requests.EndBranch)
+def end(step: Step, item: requests.EndBranch) -> None:
     """Dissociate a transaction number; a suspended branch may be ended from where it was."""
     tx = _known(step, item.xid)
     verb = Verb.SUSPEND if item.how is Leave.SUSPEND else Verb.END
@@ -282,17 +249,19 @@ def end(step: Step, item: EndBranch) -> None:
     step.answer(item.owner, item.request, None)
 
 
-def _at_work(tx: Transaction, item: EndBranch | PrepareBranch) -> bool:
+def _at_work(tx: Transaction, item: requests.EndBranch | requests.PrepareBranch) -> bool:
     """Return whether the asking application is at work in it; raises BranchState if another is."""
     if tx.phase is Phase.ACTIVE and (tx.owner, tx.number) != (item.owner, item.transaction):
-        raise BranchState(f"branch {item.xid} is active in another transaction than this one")
+        raise errors.BranchState(
+            f"branch {item.xid} is active in another transaction than this one"
+        )
     return tx.phase is Phase.ACTIVE
 
 
 def admitted(step: Step) -> None:
     """Raise NoCoordinator if this manager takes no part in external transactions."""
     if not step.settings.external_transactions:
-        raise NoCoordinator(
+        raise errors.NoCoordinator(
             f"{step.identity.name} takes no part in external transactions: its setting "
             "external_transactions is false"
         )
@@ -309,29 +278,31 @@ def _known(step: Step, xid: Xid) -> Transaction:
 def _unknown(step: Step, xid: Xid) -> Exception:
     branch = step.state.branches.get(xid)
     if branch is None:
-        return step.units.refused.get(xid) or UnknownBranch(f"there is no branch {xid}")
+        return step.units.refused.get(xid) or errors.UnknownBranch(f"there is no branch {xid}")
     at = f"branch {xid}, prepared at {branch.prepared_s} (seconds since 1970), was"
     if branch.by_hand is Phase.COMMITTED:
-        return CommittedByHand(f"{at} committed by an operator")
-    return RolledBackByHand(f"{at} rolled back by an operator")
+        return errors.CommittedByHand(f"{at} committed by an operator")
+    return errors.RolledBackByHand(f"{at} rolled back by an operator")
 
 
 # ---- the first phase ---------------------------------------------------------------------
 
 
-@rule_for(PrepareBranch)
-def prepare(step: Step, item: PrepareBranch) -> None:
+@rule_for(requests.PrepareBranch)
+def prepare(step: Step, item: requests.PrepareBranch) -> None:
     """Promise both outcomes, in one record (XTX-3)."""
     tx = _known(step, item.xid)
     into(Verb.PREPARE, item.xid, tx.phase)
     at_work = _at_work(tx, item)
     if item.items:
         if not at_work:
-            raise BranchState(f"branch {item.xid} is {tx.phase.value}; it sends nothing more")
+            raise errors.BranchState(
+                f"branch {item.xid} is {tx.phase.value}; it sends nothing more"
+            )
         before = tx.bytes
         try:
             tx.sends += prepared_all(step, item.items, tx, step.known_by(item.owner))
-        except OnceqError:
+        except errors.OnceqError:
             # The vote reports a refusal that dooms the branch.
             if tx.doomed is None:
                 raise
@@ -344,7 +315,7 @@ def prepare(step: Step, item: PrepareBranch) -> None:
         raise tx.doomed
     if tx.failed:
         undo(step, tx)
-        raise RolledBack(f"branch {item.xid} had failed, and was rolled back")
+        raise errors.RolledBack(f"branch {item.xid} had failed, and was rolled back")
     # XA_RDONLY: no second phase will come, so nothing of it may remain here.
     # An anchor represents branches elsewhere, for which this manager decides.
     anchor = anchored(item.xid) and is_group_prefix(group_of(item.xid), step.identity.guid)
@@ -376,7 +347,7 @@ def put_on_record(step: Step, tx: Transaction, by: str) -> Branch:
     full = refusal(step, by, Thing.BRANCHES, table.held_by.of(by), len(table))
     if full:
         undo(step, tx)
-        raise RolledBack(f"{full}; this one was rolled back")
+        raise errors.RolledBack(f"{full}; this one was rolled back")
     laid, message, transaction = store_packets(step, tx)
     branch = Branch(
         step.state.next_number, tx.xid, step.now.wall_s, list(map(note_of, tx.sends)),
@@ -429,8 +400,8 @@ def _held(values: list[Any]) -> HeldRange:
 # ---- the second phase --------------------------------------------------------------------
 
 
-@rule_for(CommitBranch)
-def commit(step: Step, item: CommitBranch) -> None:
+@rule_for(requests.CommitBranch)
+def commit(step: Step, item: requests.CommitBranch) -> None:
     """Carry out all of a branch, in one record with its end."""
     tx = _known(step, item.xid)
     verb = Verb.COMMIT_BY_HAND if item.by_hand else Verb.COMMIT
@@ -441,7 +412,7 @@ def commit(step: Step, item: CommitBranch) -> None:
             raise tx.doomed
         if tx.failed:
             undo(step, tx)
-            raise RolledBack(f"branch {item.xid} had failed, and was rolled back")
+            raise errors.RolledBack(f"branch {item.xid} had failed, and was rolled back")
     result = carry_out(step, tx, by_hand=by_hand)
     _told(step, item.xid)
     if item.by_hand:
@@ -449,8 +420,8 @@ def commit(step: Step, item: CommitBranch) -> None:
     step.answer(item.owner, item.request, result)
 
 
-@rule_for(RollbackBranch)
-def rollback(step: Step, item: RollbackBranch) -> None:
+@rule_for(requests.RollbackBranch)
+def rollback(step: Step, item: requests.RollbackBranch) -> None:
     """Undo a branch: nothing was sent, and what it has received is back in its place."""
     if item.xid not in step.units.branches and step.units.refused.pop(item.xid, None) is not None:
         step.answer(item.owner, item.request, None)  # time has done it
@@ -481,37 +452,37 @@ def _decided_by_hand(step: Step, xid: Xid, how: str) -> None:
     step.act(Notice("a branch was decided by hand", values))
 
 
-@rule_for(ForgetBranch)
-def forget(step: Step, item: ForgetBranch) -> None:
+@rule_for(requests.ForgetBranch)
+def forget(step: Step, item: requests.ForgetBranch) -> None:
     """Forget an operator's decision that the coordinator knows."""
     branch = step.state.branches.get(item.xid)
     if branch is None:
-        raise UnknownBranch(f"there is no branch {item.xid}")
+        raise errors.UnknownBranch(f"there is no branch {item.xid}")
     after(Verb.FORGET, item.xid, branch.by_hand or Phase.PREPARED)
-    step.setup(BranchForgotten(branch.number))
+    step.setup(setups.BranchForgotten(branch.number))
     step.answer(item.owner, item.request, None)
 
 
 # ---- deciding for others -----------------------------------------------------------------
 
 
-@rule_for(Enlist)
-def enlist(step: Step, item: Enlist) -> None:
+@rule_for(requests.Enlist)
+def enlist(step: Step, item: requests.Enlist) -> None:
     """Let the commit of this transaction decide for a partner, too."""
     admitted(step)
     tx = step.units.find(item.owner, item.transaction, step.now)
     if tx.xid is not None:
-        raise EnlistRefused("a branch of an external transaction decides for nobody")
+        raise errors.EnlistRefused("a branch of an external transaction decides for nobody")
     if not tx.gtrid:
         table = step.state.branches
         gtrid = make_gtrid(step.identity.guid, int.from_bytes(item.drawn, "big"))
         if gtrid in step.units.deciding or gtrid in table.decisions:
-            raise DuplicateBranch("the number that was drawn for this transaction is in use")
+            raise errors.DuplicateBranch("the number that was drawn for this transaction is in use")
         by = step.known_by(item.owner)
         own, count = table.decided_by.of(by), len(table.decisions)
         full = refusal(step, by, Thing.DECISIONS, own, count)
         if full:
-            raise EnlistRefused(full)
+            raise errors.EnlistRefused(full)
         step.units.deciding[gtrid] = tx
         tx.gtrid = gtrid
     if item.partner not in tx.partners:
@@ -519,8 +490,8 @@ def enlist(step: Step, item: Enlist) -> None:
     step.answer(item.owner, item.request, tx.gtrid)
 
 
-@rule_for(AskDecision)
-def decision(step: Step, item: AskDecision) -> None:
+@rule_for(requests.AskDecision)
+def decision(step: Step, item: requests.AskDecision) -> None:
     """Answer what was decided; what is neither on record nor open never will be decided."""
     at_work = item.gtrid in step.units.deciding or item.gtrid in step.units.telling
     if at_work:
@@ -534,27 +505,27 @@ def decision(step: Step, item: AskDecision) -> None:
     step.answer(item.owner, item.request, answer)
 
 
-@rule_for(LeaveDecision)
-def leave(step: Step, item: LeaveDecision) -> None:
+@rule_for(requests.LeaveDecision)
+def leave(step: Step, item: requests.LeaveDecision) -> None:
     """Release a decision whose application could not tell all partners: others may tell them."""
     step.units.telling.pop(item.gtrid, None)
     step.answer(item.owner, item.request, None)
 
 
-@rule_for(DecisionDone)
-def done(step: Step, item: DecisionDone) -> None:
+@rule_for(requests.DecisionDone)
+def done(step: Step, item: requests.DecisionDone) -> None:
     """Remove a decision that every partner has carried out: no question will come."""
     step.units.telling.pop(item.gtrid, None)
     if item.gtrid in step.state.branches.decisions:
-        step.setup(DecisionCarriedOut(gtrid=item.gtrid), forced=False)
+        step.setup(setups.DecisionCarriedOut(gtrid=item.gtrid), forced=False)
     step.answer(item.owner, item.request, None)
 
 
 # ---- last agent ----------------------------------------------------------------------------------
 
 
-@rule_for(Promise)
-def promise(step: Step, item: Promise) -> None:
+@rule_for(requests.Promise)
+def promise(step: Step, item: requests.Promise) -> None:
     """Promise both outcomes of an open transaction, which a row decides.
 
     The database is the *last agent* (``partners/shares.py``): it keeps the decision, so it
@@ -573,10 +544,10 @@ def promise(step: Step, item: Promise) -> None:
     """
     admitted(step)
     if item.xid in step.units.branches or step.state.branches.get(item.xid) is not None:
-        raise DuplicateBranch(f"there is a branch {item.xid} already")
+        raise errors.DuplicateBranch(f"there is a branch {item.xid} already")
     set_back = step.state.branches.rows.set_back
     if set_back and agent_of(item.xid) in set_back:
-        raise DatabaseRestored(
+        raise errors.DatabaseRestored(
             f"{agent_of(item.xid)} was found to be set back to an earlier state: compare it with "
             "this queue manager, and accept it (onceq tx accept-database)"
         )
@@ -605,37 +576,39 @@ def promise(step: Step, item: Promise) -> None:
     step.answer(item.owner, item.request, answer)
 
 
-def _unit_of(step: Step, item: Promise) -> Transaction:
+def _unit_of(step: Step, item: requests.Promise) -> Transaction:
     """Return the unit of work that is to be promised; raise why it cannot be."""
     if not item.transaction:
         return Transaction(item.owner, 0, step.now.wall_s, phase=Phase.ENDED)
     tx = step.units.find(item.owner, item.transaction, step.now)
     if tx.xid is not None:
-        raise BranchState("a branch of an external transaction is prepared by who began that")
+        raise errors.BranchState(
+            "a branch of an external transaction is prepared by who began that"
+        )
     if tx.reads:
-        raise BranchState("what a reader has read is not removed by a promise")
+        raise errors.BranchState("what a reader has read is not removed by a promise")
     return tx
 
 
-@rule_for(AskRows)
-def rows(step: Step, item: AskRows) -> None:
+@rule_for(requests.AskRows)
+def rows(step: Step, item: requests.AskRows) -> None:
     """Answer which rows should be in a database, and record which were found."""
     name, seen = item.agent, step.state.branches.rows.get(item.agent)
     if item.found == ROWS_ACCEPTED:
-        step.setup(RowsForgotten(agent=name))
+        step.setup(setups.RowsForgotten(agent=name))
     elif item.found == ROWS_MISSING:
         # Durable before the answer, so that no application of another process enlists further.
         if seen.last and not seen.missing:
-            step.setup(RowsMissing(agent=name, missing=True))
+            step.setup(setups.RowsMissing(agent=name, missing=True))
     elif not item.found:
         # Also after an incomplete search: what was committed since may be just what is missing.
         if seen.last > max(seen.mark, seen.kept):
-            step.setup(RowsMarked(agent=name), forced=False)
+            step.setup(setups.RowsMarked(agent=name), forced=False)
     elif item.found == seen.mark:
         # Durable before the answer: rows are removed then, and only the note is left of them.
-        step.setup(RowsFound(agent=name, noted=True))
+        step.setup(setups.RowsFound(agent=name, noted=True))
     elif not seen.mark and item.found == seen.kept and seen.missing:
-        step.setup(RowsMissing(agent=name, missing=False))
+        step.setup(setups.RowsMissing(agent=name, missing=False))
     seen = step.state.branches.rows.get(name)
     open_ = sorted(
         tx.branch for xid, tx in step.units.branches.items() if tx.branch and agent_of(xid) == name

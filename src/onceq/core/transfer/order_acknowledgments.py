@@ -42,14 +42,7 @@ from onceq.core.state.peer_table import Peer, Progress
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.step.step import Step, Timer
 from onceq.core.transfer.outgoing_queue import PROBE_MESSAGES, start_if_possible
-from onceq.model.limits import (
-    ASKED_GROWTH,
-    HOLE_AGAIN_S,
-    HOLE_GROWTH,
-    HOLE_MESSAGES,
-    HOLE_TOLD_MAX,
-    HOLES_WAITING_MAX,
-)
+from onceq.model import limits
 from onceq.packet.acks import OrderAck, order_ack
 from onceq.packet.address import DIRECT
 
@@ -140,7 +133,7 @@ def emit_ack(step: Step, progress: Progress) -> None:
         early = step.sessions.early.streams[progress.source, progress.key]
         early.told_to = early.missing_to
         early.told += 1
-        if early.told <= HOLE_TOLD_MAX:
+        if early.told <= limits.HOLE_TOLD_MAX:
             progress.due_us = step.later_us(step.settings.order_ack_delay_s)
             step.timer(progress.due_us, Timer.ORDER_ACK, (progress.source, progress.key))
 
@@ -170,7 +163,7 @@ def _name_beginning(step: Step, key: tuple[bytes, str]) -> None:
     early.told_to = early.missing_to
     early.told += 1
     # After that its sender's own timer must suffice.
-    if early.told < HOLE_TOLD_MAX:
+    if early.told < limits.HOLE_TOLD_MAX:
         _again(step, key)
 
 
@@ -264,7 +257,7 @@ def _answered(step: Step, outgoing: OutgoingQueue, ack: OrderAck) -> None:
         return
     outgoing.repair.asked = (0, 0)
     if acked == last < outgoing.sent and ack.tells_holes and not ack.last_missing:
-        outgoing.ask(count * ASKED_GROWTH)
+        outgoing.ask(count * limits.ASKED_GROWTH)
     start_if_possible(step, outgoing)
 
 
@@ -277,7 +270,7 @@ def _repair(step: Step, outgoing: OutgoingQueue, ack: OrderAck, last: int, sent:
         sent: Counter of the last transmitted message.
     """
     lane, repair, about = outgoing.ordered_lane, outgoing.repair, (ack.stream, ack.number)
-    if len(repair.ranges) >= HOLES_WAITING_MAX:
+    if len(repair.ranges) >= limits.HOLES_WAITING_MAX:
         return
     first = lane.first_available()
     # The end of the hole has ended here: the next one names another previous number now (EOD-8).
@@ -286,14 +279,14 @@ def _repair(step: Step, outgoing: OutgoingQueue, ack: OrderAck, last: int, sent:
     if last == repair.end and about > repair.about:
         # The same hole, with a later beginning.
         repair.about, repair.times = about, 0
-        repair.again_us = step.later_us(HOLE_AGAIN_S)
+        repair.again_us = step.later_us(limits.HOLE_AGAIN_S)
         if outgoing.head.base + ack.number > repair.until:
             # A message came that was not sent again: it was late, not lost. So is the rest.
-            repair.until, repair.count = outgoing.head.base + ack.number, HOLE_MESSAGES
+            repair.until, repair.count = outgoing.head.base + ack.number, limits.HOLE_MESSAGES
             return
         if first <= repair.until:
             return
-        repair.count *= HOLE_GROWTH
+        repair.count *= limits.HOLE_GROWTH
     else:
         if step.now.mono_us < repair.again_us:
             if repair.about == about:
@@ -304,8 +297,10 @@ def _repair(step: Step, outgoing: OutgoingQueue, ack: OrderAck, last: int, sent:
         if repair.about == about:
             repair.times += 1
         else:
-            repair.times, repair.count = 0, HOLE_MESSAGES
-        wait_s = min(HOLE_AGAIN_S * (1 << min(repair.times, 16)), step.settings.resend_first_s)
+            repair.times, repair.count = 0, limits.HOLE_MESSAGES
+        wait_s = min(
+            limits.HOLE_AGAIN_S * (1 << min(repair.times, 16)), step.settings.resend_first_s
+        )
         repair.again_us = step.later_us(wait_s)
     repair.about, repair.end = about, last
     repair.until = min(last, first + repair.count - 1)

@@ -14,14 +14,8 @@ from enum import Enum
 from typing import Final
 
 from onceq.errors import InvalidParameter
+from onceq.model import limits, rights
 from onceq.model.letters import JobAction, Order, filter_of
-from onceq.model.limits import (
-    FORMAT_NAME_CHARS_MAX,
-    JOB_QUEUES_MAX,
-    JOB_TEXT_CHARS_MAX,
-    TOKEN_AGE_S_MAX,
-    TOKEN_GRANTS_MAX,
-)
 from onceq.model.names import elements_of
 from onceq.model.patterns import ActorPattern, queue_name
 from onceq.model.record import repr_without
@@ -33,17 +27,6 @@ from onceq.model.requests.request import (
     choice,
     is_text,
     quoted,
-)
-from onceq.model.rights import (
-    ActorKind,
-    Grant,
-    Right,
-    actor_pattern,
-    check_given,
-    check_shareable,
-    check_word,
-    grant_of,
-    rights_of,
 )
 from onceq.model.tokens import token_name
 from onceq.model.views.looks import LOOKS, JobView
@@ -126,7 +109,7 @@ class SteerOutgoing(Request):
     """
 
     code = 15
-    needs = Right.OPERATE
+    needs = rights.Right.OPERATE
     destination: str
     action: Steer | str
 
@@ -154,7 +137,7 @@ class ResetStream(Request):
     """
 
     code = 30
-    needs = Right.OPERATE
+    needs = rights.Right.OPERATE
     answer = StreamReset
     queue: str
     source: str
@@ -177,7 +160,7 @@ class ForgetPeer(Request):
     """
 
     code = 54
-    needs = Right.OPERATE
+    needs = rights.Right.OPERATE
     answer = PeerView
     name: str
     dry_run: bool = False
@@ -194,7 +177,7 @@ class AcceptClock(Request):
     """
 
     code = 55
-    needs = Right.OPERATE
+    needs = rights.Right.OPERATE
     answer = ClockAccepted
     source: str
     reason: str
@@ -225,7 +208,7 @@ class HoldLog(Request):
     """
 
     code = 29
-    needs = Right.OPERATE
+    needs = rights.Right.OPERATE
     verb: Grip
     number: int = 0
 
@@ -295,13 +278,13 @@ class StartJob(_StartJob):
                 f"there is no action {quoted(self.action)}; say one of {', '.join(_ACTIONS)}"
             )
         action = self.action = choice(JobAction, self.action)
-        if not 1 <= len(self.queues) <= JOB_QUEUES_MAX:
-            raise InvalidParameter(f"a job is about 1 to {JOB_QUEUES_MAX} queues")
+        if not 1 <= len(self.queues) <= limits.JOB_QUEUES_MAX:
+            raise InvalidParameter(f"a job is about 1 to {limits.JOB_QUEUES_MAX} queues")
         for text in (self.reason, self.destination, self.label, self.origin):
-            if len(text) > JOB_TEXT_CHARS_MAX:
+            if len(text) > limits.JOB_TEXT_CHARS_MAX:
                 raise InvalidParameter(f"{quoted(text)} is longer than any message has it")
         for name in (*self.queues, self.to):
-            if len(name) > FORMAT_NAME_CHARS_MAX:
+            if len(name) > limits.FORMAT_NAME_CHARS_MAX:
                 raise InvalidParameter(f"{quoted(name)} is longer than any name")
         if self.to:
             elements_of(self.to)
@@ -329,14 +312,14 @@ class CancelJob(Request):
 # ---- rights --------------------------------------------------------------------------------------
 
 
-_UNCHECKED: Final = Grant(ActorPattern.exactly(""), frozenset())
+_UNCHECKED: Final = rights.Grant(ActorPattern.exactly(""), frozenset())
 """What nobody has asked for yet."""
 
 
 class _SetRights(Request, kw_only=True):
     """Of a change of rights, what the service fills in."""
 
-    grant: Grant = _UNCHECKED
+    grant: rights.Grant = _UNCHECKED
     guid: bytes = b""
 
 
@@ -365,19 +348,19 @@ class SetRights(_SetRights):
     def check(self) -> None:
         """See Request."""
         if not self.take:
-            check_word(self.who)
-        grant = grant_of(self.who, self.words, self.pattern)
+            rights.check_word(self.who)
+        grant = rights.grant_of(self.who, self.words, self.pattern)
         if not self.take:
-            check_given(grant)
+            rights.check_given(grant)
             if self.everywhere:
-                check_shareable(grant)
+                rights.check_shareable(grant)
         self.who, self.pattern, self.grant = str(grant.who), str(grant.pattern), grant
 
 
 class _ExplainRight(Request, kw_only=True):
     """Of a question about a right, what the service fills in."""
 
-    right: Right = Right.ADMINISTER
+    right: rights.Right = rights.Right.ADMINISTER
 
 
 class ExplainRight(_ExplainRight):
@@ -399,11 +382,11 @@ class ExplainRight(_ExplainRight):
     def check(self) -> None:
         """See Request."""
         if self.who:
-            who = actor_pattern(self.who).name
+            who = rights.actor_pattern(self.who).name
             if who is None:
                 raise InvalidParameter("ask about one, not about a pattern")
             self.who = who
-        (self.right,) = rights_of([self.word])
+        (self.right,) = rights.rights_of([self.word])
         self.queue = queue_name(self.queue) if self.queue else ""
 
 
@@ -430,7 +413,7 @@ class CreateToken(_CreateToken):
     """
 
     code = 37
-    needs = Right.ADMINISTER
+    needs = rights.Right.ADMINISTER
     answer = TokenMade
     name: str
     age_s: int = 0
@@ -441,15 +424,16 @@ class CreateToken(_CreateToken):
     def check(self) -> None:
         """See Request."""
         self.name = token_name(self.name)
-        if not 0 <= self.age_s <= TOKEN_AGE_S_MAX:
+        if not 0 <= self.age_s <= limits.TOKEN_AGE_S_MAX:
             raise InvalidParameter(
-                f"a token is good for 1 to {TOKEN_AGE_S_MAX} seconds, or for ever (0)"
+                f"a token is good for 1 to {limits.TOKEN_AGE_S_MAX} seconds, or for ever (0)"
             )
-        if len(self.grants) > TOKEN_GRANTS_MAX:
+        if len(self.grants) > limits.TOKEN_GRANTS_MAX:
             raise InvalidParameter(
-                f"more than {TOKEN_GRANTS_MAX} grants with a token; use patterns, or grant later"
+                f"more than {limits.TOKEN_GRANTS_MAX} grants with a token; "
+                "use patterns, or grant later"
             )
-        who = f"{ActorKind.TOKEN.value}:{self.name}"
+        who = f"{rights.ActorKind.TOKEN.value}:{self.name}"
         self.given = [SetRights(who, words.split(","), queue) for words, queue in self.grants]
         for one in self.given:
             one.check()
@@ -461,7 +445,7 @@ class RevokeToken(Request):
     """
 
     code = 38
-    needs = Right.ADMINISTER
+    needs = rights.Right.ADMINISTER
     name: str
 
     def check(self) -> None:

@@ -11,12 +11,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final
 
-from onceq.errors import (
-    IllegalPropertyId,
-    IllegalPropertyType,
-    IllegalPropertyValue,
-    InvalidParameter,
-)
+from onceq import errors
 from onceq.model.identity import guid_bytes
 from onceq.model.queue import QueueProperties, changed
 from onceq.model.record import field
@@ -117,10 +112,10 @@ class CreateQueue(_CreateQueue):
         """See Request."""
         values = self.values
         if "name" not in values:
-            raise InvalidParameter("a queue needs a name")
+            raise errors.InvalidParameter("a queue needs a name")
         for name in values.keys() - _KINDS.keys():
             if name != "multicast_address":
-                raise IllegalPropertyId(
+                raise errors.IllegalPropertyId(
                     f"there is no queue property {quoted(name)} that can be set"
                 )
         checked = queue_values({n: v for n, v in values.items() if n in _KINDS})
@@ -176,14 +171,14 @@ def queue_values(values: Mapping[str, Any]) -> dict[str, Any]:
         if kind is None:
             continue
         if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-            raise IllegalPropertyType(f"queue property {name} cannot be {quoted(value)}")
+            raise errors.IllegalPropertyType(f"queue property {name} cannot be {quoted(value)}")
         if isinstance(value, str) and not is_text(value):
-            raise IllegalPropertyValue(f"queue property {name} cannot be {quoted(value)}")
+            raise errors.IllegalPropertyValue(f"queue property {name} cannot be {quoted(value)}")
         if name == "type" and isinstance(value, str):
             try:
                 found[name] = guid_bytes(value)
             except ValueError as error:
-                raise IllegalPropertyValue(f"a queue type: {error}") from None
+                raise errors.IllegalPropertyValue(f"a queue type: {error}") from None
     return found
 
 

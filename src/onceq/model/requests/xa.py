@@ -9,14 +9,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from onceq.errors import InvalidParameter
+from onceq.model import limits
 from onceq.model.branches import Decision, Join, Leave, Vote, Xid, agent_of
-from onceq.model.limits import (
-    GROUP_APP_CHARS_MAX,
-    GROUP_NOTE_CHARS_MAX,
-    GTRID_BYTES_MAX,
-    PARTNER_CHARS_MAX,
-    PREPARED_MAX,
-)
 from onceq.model.requests.request import Needs, Request, choice
 from onceq.model.requests.transactions import SendItem
 from onceq.model.results import Promised, Sent
@@ -297,13 +291,15 @@ class CommitGroup(Request):
         _check_name(self.query, "a query", least=0)
         if not 0 <= self.version <= VERSION_MAX:
             raise InvalidParameter(f"a version is 0 to {VERSION_MAX}, not {self.version}")
-        if len(self.xids) > PREPARED_MAX:
-            raise InvalidParameter(f"{len(self.xids)} branches; a group has at most {PREPARED_MAX}")
+        if len(self.xids) > limits.PREPARED_MAX:
+            raise InvalidParameter(
+                f"{len(self.xids)} branches; a group has at most {limits.PREPARED_MAX}"
+            )
         for note in (self.target, self.digest):
-            if len(note) > GROUP_NOTE_CHARS_MAX or not note.isprintable():
+            if len(note) > limits.GROUP_NOTE_CHARS_MAX or not note.isprintable():
                 raise InvalidParameter(
-                    f"what is remembered of a group has up to {GROUP_NOTE_CHARS_MAX} printable "
-                    "characters"
+                    f"what is remembered of a group has up to {limits.GROUP_NOTE_CHARS_MAX} "
+                    "printable characters"
                 )
 
 
@@ -333,21 +329,22 @@ class ForgetGroup(Request):
 
 
 def _check_gtrid(gtrid: bytes) -> None:
-    if not 0 < len(gtrid) <= GTRID_BYTES_MAX:
+    if not 0 < len(gtrid) <= limits.GTRID_BYTES_MAX:
         raise InvalidParameter(
-            f"a global transaction identifier has 1 to {GTRID_BYTES_MAX} bytes, not {len(gtrid)}"
+            f"a global transaction identifier has 1 to {limits.GTRID_BYTES_MAX} bytes, "
+            f"not {len(gtrid)}"
         )
 
 
 def _check_partner(name: str) -> None:
-    if not 0 < len(name) <= PARTNER_CHARS_MAX or not name.isprintable():
+    if not 0 < len(name) <= limits.PARTNER_CHARS_MAX or not name.isprintable():
         raise InvalidParameter(
-            f"a partner's name has 1 to {PARTNER_CHARS_MAX} printable characters"
+            f"a partner's name has 1 to {limits.PARTNER_CHARS_MAX} printable characters"
         )
 
 
 def _check_name(name: str, whose: str, *, least: int) -> None:
-    if not least <= len(name) <= GROUP_APP_CHARS_MAX or not name.isprintable():
+    if not least <= len(name) <= limits.GROUP_APP_CHARS_MAX or not name.isprintable():
         raise InvalidParameter(
-            f"the name of {whose} has {least} to {GROUP_APP_CHARS_MAX} printable characters"
+            f"the name of {whose} has {least} to {limits.GROUP_APP_CHARS_MAX} printable characters"
         )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.state import client_memory
 from onceq.core.state.client_memory import Fences, Outcomes
 from onceq.errors import InsufficientResources, InvalidParameter
+from onceq.model import limits
 from onceq.model.identity import TransactionId
 from onceq.model.limits import FENCES_MAX
 from onceq.model.marks import SECOND_US, Now
@@ -63,7 +63,7 @@ def test_what_was_told_to_be_aborted_or_unknown_cannot_be_committed() -> None:
 
 
 def test_made_up_sessions_fill_a_table_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_memory, "FENCES_MAX", 50)
+    monkeypatch.setattr(limits, "FENCES_MAX", 50)
     asked = Asked()
     for n in range(50):
         asked.ask(made_up(n))
@@ -80,7 +80,7 @@ def test_made_up_sessions_fill_a_table_of_bounded_size(monkeypatch: pytest.Monke
 def test_the_table_empties_with_time_and_no_answer_ever_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(client_memory, "FENCES_MAX", 50)
+    monkeypatch.setattr(limits, "FENCES_MAX", 50)
     asked = Asked()
     told: list[TransactionId] = []
     for turn in range(20):
@@ -101,7 +101,7 @@ def test_the_table_empties_with_time_and_no_answer_ever_changes(
 
 
 def test_a_session_that_goes_on_committing_keeps_its_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_memory, "FENCES_MAX", 3)
+    monkeypatch.setattr(limits, "FENCES_MAX", 3)
     asked = Asked()
     alive = session(1)
     assert asked.ask(TransactionId(alive, 1)) is Outcome.ABORTED

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from onceq.core.state import peer_table
 from onceq.core.state.peer_table import Receipts
 from onceq.core.state.setups import encode_rows
+from onceq.model import limits
 
 A, B = b"A" * 16, b"B" * 16
 
@@ -39,7 +39,7 @@ def test_the_address_learned_last_is_known_after_a_checkpoint() -> None:
 
 
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_table, "STREAMS_MAX", 2)
+    monkeypatch.setattr(limits, "STREAMS_MAX", 2)
     made = Receipts()
     for source, stream in ((A, 1), (B, 1), (B, 2), (B, 3)):
         made.learn(source, stream, str(stream))

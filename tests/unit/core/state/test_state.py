@@ -6,16 +6,16 @@ from array import array
 
 import pytest
 
-from onceq.core.state import state
 from onceq.core.state.records import Change, Seen
 from onceq.core.state.state import State
+from onceq.model import limits
 from tests.unit.core.alone import IDENTITY
 
 SOURCE, KEY = b"S" * 16, "os:a\\private$\\q"
 
 
 def test_of_too_many_refusals_the_oldest_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "REFUSALS_MAX", 3)
+    monkeypatch.setattr(limits, "REFUSALS_MAX", 3)
     made = State(IDENTITY)
     for number in (1, 2, 3, 1, 4):
         made.apply(Change(1_000, refused=[(7, number)]), 0, [])
@@ -23,7 +23,7 @@ def test_of_too_many_refusals_the_oldest_go(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_of_too_many_identifiers_the_oldest_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "DUPLICATE_IDS_MAX", 3)
+    monkeypatch.setattr(limits, "DUPLICATE_IDS_MAX", 3)
     made = State(IDENTITY)
     for number in (1, 2, 3, 1, 4):
         change = Change(1_000)

@@ -9,6 +9,7 @@ import pytest
 
 from onceq.core.step import connections
 from onceq.core.step.connections import EarlyRuns
+from onceq.model import limits
 from onceq.model.message import Properties
 from onceq.model.run import Run
 from onceq.packet.address import Address
@@ -121,8 +122,8 @@ def test_sessions_and_queues_take_along_what_is_theirs() -> None:
 
 def test_there_is_so_much_room_for_a_session_and_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     size = connections._size(run_of(5))
-    monkeypatch.setattr(connections, "EARLY_SESSION_BYTES_MAX", 2 * size)
-    monkeypatch.setattr(connections, "EARLY_BYTES_MAX", 3 * size)
+    monkeypatch.setattr(limits, "EARLY_SESSION_BYTES_MAX", 2 * size)
+    monkeypatch.setattr(limits, "EARLY_BYTES_MAX", 3 * size)
     early = EarlyRuns()
     assert [early.came(KEY, 1, 1, run_of(n)) for n in (5, 6, 7)] == [True, True, False]
     assert [early.came(OTHER, 2, 1, run_of(n)) for n in (5, 6)] == [True, False]
@@ -132,7 +133,7 @@ def test_there_is_so_much_room_for_a_session_and_for_all(monkeypatch: pytest.Mon
 
 
 def test_a_hole_stays_known_where_nothing_could_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "EARLY_SESSION_BYTES_MAX", 0)
+    monkeypatch.setattr(limits, "EARLY_SESSION_BYTES_MAX", 0)
     early = EarlyRuns()
     assert not early.came(KEY, 1, 1, run_of(5))
     assert early.missing(KEY, 7, 2) == (3, 4)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.step import connections
 from onceq.core.step.connections import Sessions
+from onceq.model import limits
 
 
 def test_the_names_of_managers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "PEERS_REMEMBERED_MAX", 3)
+    monkeypatch.setattr(limits, "PEERS_REMEMBERED_MAX", 3)
     known = Sessions()
     for at in range(5):
         known.called(bytes([at]) * 16, f"m{at}")
@@ -19,7 +19,7 @@ def test_the_names_of_managers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_return_addresses_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "PEERS_REMEMBERED_MAX", 3)
+    monkeypatch.setattr(limits, "PEERS_REMEMBERED_MAX", 3)
     known = Sessions()
     for at in range(5):
         known.came_from(bytes([at]) * 16, f"10.0.0.{at}")
