@@ -361,7 +361,7 @@ def check_types(request: requests.Request) -> None:
     for name, kinds, element in _FIELDS.get(said) or _FIELDS.setdefault(said, _fields(said)):
         value = getattr(request, name)
         kind = type(value)
-        # Nearly every value is of these, and this stands in the way of each message.
+        # Nearly every value is of these, and each message comes through here.
         if not (
             kind in kinds
             and (value.isascii() if kind is str else kind is not int or value.bit_length() < 64)

@@ -43,7 +43,7 @@ from onceq.packet.decode import message_of
 from onceq.packet.headers import headers
 
 
-class Admission(Record, frozen=True):
+class ArrivalVerdict(Record, frozen=True):
     """The verdict on a run of a stream.
 
     Attributes:
@@ -59,13 +59,13 @@ class Admission(Record, frozen=True):
     later: bool = False
 
 
-ADMITTED: Final = Admission()
+ENTERS: Final = ArrivalVerdict()
 
 
 def admit(
     step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None, progress: Progress | None,
     *, duplicates: int | None,
-) -> Admission:  # fmt: skip
+) -> ArrivalVerdict:  # fmt: skip
     """Judge a run of a stream, after the receiver filter.
 
     Args:
@@ -75,18 +75,18 @@ def admit(
     """
     stream = progress.stream if progress is not None else 0
     if run.stream > stream and refused_as_future(step, peer, run.source, run.stream):
-        return Admission(turned_away=FUTURE)
+        return ArrivalVerdict(turned_away=FUTURE)
     if duplicates is None:
-        return ADMITTED
+        return ENTERS
     # A sender that has an entry continues, even if the table is full.
     if progress is None and not stream_room(step, run.source):
-        return Admission(later=True)
+        return ArrivalVerdict(later=True)
     size = len(run.packets.data) - sum(run.packets.lengths[:duplicates])
     refusal = refusal_of(step, peer, run, queue, size)
     # Over HTTP ``_http_takes`` has declined all refusals but those that are only too late.
     if refusal and not run.http and not refusal_room(step, run, refusal):
-        return Admission(turned_away=NO_ROOM)
-    return Admission(refusal=refusal) if refusal else ADMITTED
+        return ArrivalVerdict(turned_away=NO_ROOM)
+    return ArrivalVerdict(refusal=refusal) if refusal else ENTERS
 
 
 def room_for(step: Step, run: ArrivedRun) -> bool:
