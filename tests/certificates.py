@@ -7,7 +7,7 @@ from pathlib import Path
 
 from onceq.model.marks import DAY_S
 from onceq.tls import authority, folder
-from onceq.tls.contexts import Files
+from onceq.tls.contexts import IdentityFiles
 
 ALPHA, BETA = b"A" * 16, b"B" * 16
 HOSTS = ("localhost", "127.0.0.1")
@@ -32,7 +32,7 @@ class Authority:
     def identity(
         self, path: Path, guid: bytes, name: str = "X", *, ago_s: int = 0,
         trusts: bytes | None = None,
-    ) -> Files:  # fmt: skip
+    ) -> IdentityFiles:  # fmt: skip
         """Put an identity into a data directory."""
         made, key = self.issue(guid, name, ago_s=ago_s)
         own = path / folder.FOLDER

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceq.client.credentials import Hello
+from onceq.client.credentials import ClientHello
 from onceq.model.tokens import NONCE_BYTES, SALT_BYTES, SECRET_BYTES, TokenExchange, digest_of, read
 from onceq.wire.app import frames
 
@@ -17,14 +17,14 @@ def asks(text: str) -> frames.Prove:
     return frames.Prove(name, NONCE)
 
 
-def proof_of(text: str, known: frames.Known, bound: bytes = b"") -> str:
+def proof_of(text: str, known: frames.ProofAnswer, bound: bytes = b"") -> str:
     """What they say next, whoever has answered."""
     _, secret = read(text) or ("", bytes(SECRET_BYTES))
     exchange = TokenExchange(NONCE, known.nonce, bound)
     return exchange.covered(digest_of(known.salt, secret), secret).hex()
 
 
-def hello(text: str, known: frames.Known, bound: bytes = b"") -> frames.Hello:
+def hello(text: str, known: frames.ProofAnswer, bound: bytes = b"") -> frames.Hello:
     """The same as the hello that has it."""
     return frames.Hello(frames.VERSION, "test", proof_of(text, known, bound))
 
@@ -40,9 +40,9 @@ class Knowing:
         assert asked.token == self.name
 
     @property
-    def answer(self) -> frames.Known:
+    def answer(self) -> frames.ProofAnswer:
         """It knows the token."""
-        return frames.Known(self._salt, NONCE, self._exchange.known(self._digest))
+        return frames.ProofAnswer(self._salt, NONCE, self._exchange.known(self._digest))
 
     def proven(self, said: frames.Hello) -> bool:
         """Whether that was the token."""
@@ -50,6 +50,6 @@ class Knowing:
         return digest_of(self._salt, secret) == self._digest
 
 
-def token_of(said: Hello) -> str:
+def token_of(said: ClientHello) -> str:
     """The token that a connection is begun with; "": none."""
     return said._found.text if said._found is not None else ""

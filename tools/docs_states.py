@@ -286,11 +286,11 @@ def link() -> Machine:
 
 def session() -> Machine:
     """The states of a protocol session."""
-    said = members(session_states.State)
+    said = members(session_states.SessionState)
     packets: dict[type, str] = {SessionHeader: "SessionAck", UserPackets: "messages"}
     packets |= {Establish: "EstablishConnection", Parameters: "ConnectionParameters"}
-    opened, closed = session_states.State.OPEN, session_states.State.CLOSED
-    names = {one: one.name.lower().replace("_", " ") for one in session_states.State}
+    opened, closed = session_states.SessionState.OPEN, session_states.SessionState.CLOSED
+    names = {one: one.name.lower().replace("_", " ") for one in session_states.SessionState}
     begin = session_states.BEGIN
     edges = [
         Edge(BEGIN, "the side that connects", names[begin[True]]),

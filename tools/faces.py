@@ -35,7 +35,7 @@ BY_HAND: Final = {
 """Modules that both faces have, and why none is made of the other."""
 
 NAMES: Final = {
-    "AsyncAsking": "Link",
+    "AsyncAsking": "ThreadLink",
     "AsyncGenerator": "Generator",
     "AsyncIterator": "Iterator",
     "ForTasks": "StaysHere",

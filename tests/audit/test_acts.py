@@ -14,7 +14,7 @@ import pytest
 from onceq.audit import command
 from onceq.audit.acts import Acts
 from onceq.audit.command import Wish
-from onceq.audit.files import Coverage, Numbering, Told
+from onceq.audit.files import Coverage, FileNumbering, Told
 from onceq.history.columns import ACT_COLUMNS, ADDED, META, Span
 from onceq.model.marks import TRACE_BYTES
 from tests.audit.administered import GONE, SLOW, administered
@@ -206,8 +206,8 @@ def test_a_long_purge_goes_on_behind_its_act() -> None:
 # ---- numbers -------------------------------------------------------------------------------------
 
 
-def taken(*files: tuple[int, int, int, list[int]], life: int = 1) -> Numbering:
-    numbering = Numbering()
+def taken(*files: tuple[int, int, int, list[int]], life: int = 1) -> FileNumbering:
+    numbering = FileNumbering()
     for start, end, to, numbers in files:
         numbering.take(Span(life, start, end), to, numbers)
     return numbering

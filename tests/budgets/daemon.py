@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import pytest
 
 from onceq.client import socket_link
-from onceq.client.address import Address
+from onceq.client.address import ManagerAddress
 from onceq.client.socket_link import SocketLink
 from onceq.client.threads.manager import QueueManager
 from onceq.model.run import Buffer
@@ -93,4 +93,4 @@ class Wire:
 def client(node: Node, patch: pytest.MonkeyPatch) -> QueueManager:
     """An application that is connected to a daemon."""
     patch.setattr(socket_link, "connected", lambda address, timeout, shown: Wire(node))
-    return QueueManager(lambda: SocketLink(Address("here"), 1.0), again=False)
+    return QueueManager(lambda: SocketLink(ManagerAddress("here"), 1.0), again=False)

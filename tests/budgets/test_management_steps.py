@@ -92,7 +92,7 @@ def pages(what: str) -> list[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("look", COUNTED, ids=lambda look: look.what)
 def test_no_look_is_longer_the_more_there_is(
-    stores: tuple[Core, Core], look: looks.Look[object]
+    stores: tuple[Core, Core], look: looks.LookEntry[object]
 ) -> None:
     for asked in pages(look.what):
         few, many = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import LinkLost, ReceiveTimeout
 from onceq.model import requests
-from onceq.model.branches import NUMBER_BYTES, TAG_BYTES, Decision, Join, Leave, Vote, Xid
+from onceq.model.branches import NUMBER_BYTES, TAG_BYTES, DecisionState, Join, Leave, Vote, Xid
 from onceq.model.identity import TransactionId
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
@@ -187,9 +187,9 @@ class Applications:
         drawn = next(self.numbers).to_bytes(TAG_BYTES, "big")
         return bytes(self.ask(requests.BeginAttempt(prefix, drawn=drawn)))
 
-    def decision(self, gtrid: bytes) -> Decision:
+    def decision(self, gtrid: bytes) -> DecisionState:
         result = self.ask(requests.AskDecision(gtrid))
-        assert isinstance(result, Decision)
+        assert isinstance(result, DecisionState)
         return result
 
     def leave_decision(self, gtrid: bytes) -> None:

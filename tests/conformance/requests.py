@@ -11,7 +11,7 @@ from typing import Any
 from onceq.model import requests
 from onceq.model.requests import Request
 from onceq.wire.app import frames
-from onceq.wire.app.frames import Code, written
+from onceq.wire.app.frames import FrameCode, written
 
 
 def request_frame(number: int, item: Request, now_us: int) -> tuple[bytes, object]:
@@ -47,4 +47,4 @@ def changed(properties: Any) -> dict[str, Any]:
 
 def hello() -> bytes:
     """What an application says first."""
-    return b"".join(frames.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "conformance")))
+    return b"".join(frames.frame(1, FrameCode.HELLO, frames.Hello(frames.VERSION, "conformance")))

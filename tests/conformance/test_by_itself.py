@@ -20,7 +20,15 @@ from onceq.core.step.step import Timer
 from onceq.directory import MemoryDirectory
 from onceq.errors import TransactionOver, UnknownBranch
 from onceq.model import requests
-from onceq.model.branches import TAG_BYTES, Decision, Vote, Xid, group_prefix, group_xid, xid_by_row
+from onceq.model.branches import (
+    TAG_BYTES,
+    DecisionState,
+    Vote,
+    Xid,
+    group_prefix,
+    group_xid,
+    xid_by_row,
+)
 from onceq.model.directory import Snapshot
 from onceq.model.identity import TransactionId
 from onceq.model.message import Acknowledge
@@ -161,7 +169,7 @@ def decided(world: World) -> tuple[Node, bytes]:
 def test_by_itself_decisions_same(world: World) -> None:
     a, gtrid = decided(world)
     a = restored(world, a)
-    assert a.decision(gtrid) is Decision.COMMITTED
+    assert a.decision(gtrid) is DecisionState.COMMITTED
     assert [one.gtrid for one in a.look("decisions")] == [gtrid.decode()]
 
 
@@ -169,7 +177,7 @@ def test_by_itself_decisions_copy(world: World) -> None:
     a, gtrid = decided(world)
     copy = copy_of(world, a)
     assert copy.look("decisions") == []
-    assert a.decision(gtrid) is Decision.COMMITTED
+    assert a.decision(gtrid) is DecisionState.COMMITTED
 
 
 def by_row(world: World) -> Node:

@@ -149,10 +149,10 @@ def test_a_send_refused_for_the_disk_dooms_its_transaction(worlds: Worlds, branc
     xid = Xid(7, b"doomed", b"")
     tx = a.start_branch(xid) if branch else a.begin()
     a.send(tx, r"private$\one", b"before")
-    a.running.submit(inputs.Space(low=True))
+    a.running.submit(inputs.SpaceChanged(low=True))
     with pytest.raises(StorageReserve):
         a.send(tx, r"private$\two", b"refused")
-    a.running.submit(inputs.Space(low=False))
+    a.running.submit(inputs.SpaceChanged(low=False))
     with pytest.raises(SendFailed, match=r"two.*storage-reserve"):
         a.send(tx, r"private$\one", b"behind")
     with pytest.raises(SendFailed, match=r"two.*storage-reserve"):

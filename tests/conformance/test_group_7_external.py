@@ -23,7 +23,7 @@ from onceq.errors import (
     TransactionOver,
     UnknownBranch,
 )
-from onceq.model.branches import Decision, Join, Leave, Vote, Xid
+from onceq.model.branches import DecisionState, Join, Leave, Vote, Xid
 from onceq.testing.disk import STORE_POINTS
 from tests.conformance.world import AnswerLost, World, Worlds, fast, item
 
@@ -367,19 +367,19 @@ def test_a_commit_that_decides(world: World) -> None:
     a.send(tx, Q, b"m")
     gtrid = a.enlist(tx, "db1")
     assert a.enlist(tx, "db2") == gtrid
-    assert a.decision(gtrid) is Decision.OPEN
+    assert a.decision(gtrid) is DecisionState.OPEN
     a.commit(tx)
-    assert a.decision(gtrid) is Decision.OPEN  # it tells its partners
+    assert a.decision(gtrid) is DecisionState.OPEN  # it tells its partners
     a.leave_decision(gtrid)
     for _ in range(2):
-        assert a.decision(gtrid) is Decision.COMMITTED
+        assert a.decision(gtrid) is DecisionState.COMMITTED
         (view,) = a.look("decisions")
         assert (view.gtrid, tuple(view.partners)) == (gtrid.decode(), ("db1", "db2"))
         a.crash()
         a.start()
     a.decision_done(gtrid)
     assert a.look("decisions") == []
-    assert a.decision(gtrid) is Decision.ABORTED  # nobody asks after all partners are done
+    assert a.decision(gtrid) is DecisionState.ABORTED  # nobody asks after all partners are done
     world.run(10)
     assert world["B"].bodies(LOCAL) == [b"m"]
 
@@ -391,7 +391,7 @@ def test_a_commit_that_decides_and_does_nothing_else(world: World) -> None:
     a.commit(tx)
     a.crash()
     a.start()
-    assert a.decision(gtrid) is Decision.COMMITTED
+    assert a.decision(gtrid) is DecisionState.COMMITTED
 
 
 @pytest.mark.parametrize("point", STORE_POINTS)
@@ -405,10 +405,10 @@ def test_killed_while_it_decides(world: World, point: str) -> None:
     with pytest.raises(AnswerLost):
         a.commit(tx)
     a.start()
-    committed = a.decision(gtrid) is Decision.COMMITTED
+    committed = a.decision(gtrid) is DecisionState.COMMITTED
     with pytest.raises(TransactionOver):
         a.commit(tx)
-    assert (a.decision(gtrid) is Decision.COMMITTED) == committed
+    assert (a.decision(gtrid) is DecisionState.COMMITTED) == committed
     world.run(10)
     assert world["B"].bodies(LOCAL) == ([b"m"] if committed else [])
 
@@ -418,7 +418,7 @@ def test_an_abort_decides_too(world: World) -> None:
     tx = a.begin()
     gtrid = a.enlist(tx)
     a.abort(tx)
-    assert a.decision(gtrid) is Decision.ABORTED
+    assert a.decision(gtrid) is DecisionState.ABORTED
     tx = a.begin()
     gtrid = a.enlist(tx)
     a.abort(tx)

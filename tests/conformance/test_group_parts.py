@@ -9,7 +9,7 @@ import pytest
 
 from onceq.errors import GroupIncomplete, InsufficientResources, UnknownBranch
 from onceq.model.branches import (
-    Decision,
+    DecisionState,
     Vote,
     Xid,
     anchor_xid,
@@ -109,9 +109,9 @@ def test_all_parts_take_effect_by_one_record(world: World) -> None:
     made = Attempt(world)
     assert settle(world).at_work, "undecided: nobody touches it"
     assert there(world) == everywhere()
-    assert made.home.decision(made.gtrid) is Decision.OPEN
+    assert made.home.decision(made.gtrid) is DecisionState.OPEN
     assert made.commit().messages == 1
-    assert made.home.decision(made.gtrid) is Decision.COMMITTED
+    assert made.home.decision(made.gtrid) is DecisionState.COMMITTED
     (decided,) = made.home.look("decisions")
     assert list(decided.partners) == [partner_name(world[n].identity.guid) for n in "BC"]
     assert len(settle(world).committed) == 2
@@ -131,7 +131,7 @@ def test_a_manager_that_is_away_hears_of_it_later(world: World) -> None:
     world["C"].start()
     world.run(UNDECIDED_S * 2.5)
     assert left(world) == [0, 0, 1], "C decides nothing by itself, however long it takes"
-    assert made.home.decision(made.gtrid) is Decision.COMMITTED
+    assert made.home.decision(made.gtrid) is DecisionState.COMMITTED
     settle(world)
     assert there(world) == everywhere(0)
     assert made.home.look("decisions") == []
@@ -140,7 +140,7 @@ def test_a_manager_that_is_away_hears_of_it_later(world: World) -> None:
 def test_what_was_given_up_is_rolled_back_everywhere(world: World) -> None:
     made = Attempt(world)
     assert made.home.rollback_group(made.prefix) == 3
-    assert made.home.decision(made.gtrid) is Decision.ABORTED
+    assert made.home.decision(made.gtrid) is DecisionState.ABORTED
     with pytest.raises(GroupIncomplete):
         made.commit()
     assert len(settle(world).rolled_back) == 2
@@ -155,7 +155,7 @@ def test_what_nobody_decides_is_rolled_back_by_time_and_by_whoever_comes(world: 
     made = Attempt(world)
     world.run(UNDECIDED_S * 1.5)
     assert left(world) == [0, 1, 1]
-    assert made.home.decision(made.gtrid) is Decision.ABORTED
+    assert made.home.decision(made.gtrid) is DecisionState.ABORTED
     with pytest.raises(GroupIncomplete):
         made.commit()
     settle(world)
@@ -183,7 +183,7 @@ def test_a_straggler_does_not_hide_what_was_decided(world: World) -> None:
     made = Attempt(world)
     made.commit()
     late = Attempt(world)
-    assert made.home.decision(made.gtrid) is Decision.COMMITTED
+    assert made.home.decision(made.gtrid) is DecisionState.COMMITTED
     assert len(settle(world).committed) == 2
     assert there(world) == everywhere(0)
     made.home.rollback_group(late.prefix)
@@ -208,9 +208,9 @@ def test_killed_while_it_decides(world: World, point: str, count: int) -> None:
         a.crash()
         a.start()
     decision = a.decision(made.gtrid)
-    assert decision is not Decision.ABORTED
+    assert decision is not DecisionState.ABORTED
     settle(world)
-    committed = decision is Decision.COMMITTED
+    committed = decision is DecisionState.COMMITTED
     assert there(world) == (everywhere(0) if committed else everywhere())
     again = Attempt(world)
     assert again.commit().already is committed

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core.state.branch_table import Group, Groups
+from onceq.core.state.branch_table import Group, GroupTable
 from onceq.core.state.setups import GroupCommitted
 from onceq.core.transaction import second_phase
 from onceq.errors import (
@@ -20,7 +20,7 @@ from onceq.errors import (
     UnknownBranch,
     UsageError,
 )
-from onceq.model.branches import Decision, Vote, Xid, group_prefix, group_xid
+from onceq.model.branches import DecisionState, Vote, Xid, group_prefix, group_xid
 from onceq.model.shares import Thing
 from onceq.testing.disk import STORE_POINTS
 from tests.conformance.world import AnswerLost, World, Worlds, fast, item
@@ -268,7 +268,7 @@ def test_versions_from_before_say_nothing_and_go_on(world: World) -> None:
     a.start()
     assert Batch(a, 3).tasks().commit(target="q2", digest="1 rows x").already
     assert Batch(a, 4).tasks().commit(target="q2", digest="1 rows x").messages == 9
-    table = Groups()
+    table = GroupTable()
     table.load([["app", "q", 7, "onceq-", 17]])
     assert table.get("app") == Group("q", 7, b"onceq-", 17)
     old = {"app": "app", "query": "", "version": 1, "prefix": "", "at": 5, "branches": [3]}
@@ -338,10 +338,10 @@ def test_what_nobody_decides_is_rolled_back(world: World, restart: bool) -> None
         a.start()
     world.run(UNDECIDED_S * (0.8 if restart else 0.4))
     assert phases(a) == ["prepared"] * 4, "the time is counted anew"
-    assert a.decision(batch.xids[0].gtrid) is Decision.OPEN
+    assert a.decision(batch.xids[0].gtrid) is DecisionState.OPEN
     world.run(UNDECIDED_S * 0.3)
     assert [view.xid for view in a.look("branches")] == ["7:global:branch"], "not ours to decide"
-    assert a.decision(batch.xids[0].gtrid) is Decision.ABORTED
+    assert a.decision(batch.xids[0].gtrid) is DecisionState.ABORTED
     with pytest.raises(GroupIncomplete, match="undecided_s"):
         batch.commit()
     a.rollback(batch.xids[0])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onceq.core.state.branch_table import Groups
+from onceq.core.state.branch_table import GroupTable
 from onceq.core.step.step import Step
 from onceq.core.transaction import second_phase
 from onceq.model.requests import CommitGroup
@@ -108,11 +108,11 @@ def _not_finished(patch: pytest.MonkeyPatch) -> None:
 
 def _not_remembered(patch: pytest.MonkeyPatch) -> None:
     """27: a batch that is written twice is committed twice."""
-    patch.setattr(Groups, "get", lambda self, app: None)
+    patch.setattr(GroupTable, "get", lambda self, app: None)
 
 
 def _version_forgotten_by_checkpoints(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Groups, "dump", lambda self: [])
+    patch.setattr(GroupTable, "dump", lambda self: [])
 
 
 def _any_order(patch: pytest.MonkeyPatch) -> None:

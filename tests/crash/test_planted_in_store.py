@@ -131,7 +131,7 @@ def _one_file_ready_twice(patch: pytest.MonkeyPatch) -> None:
 
 def _closed_before_sync(patch: pytest.MonkeyPatch) -> None:
     def close(self: LogStore) -> None:
-        closed = identification.Closed(self.position, self._epoch)
+        closed = identification.OrderlyClose(self.position, self._epoch)
         identification.write_closed(self._files, self.path, self.store_id, closed)
         real(self)
 
@@ -140,7 +140,7 @@ def _closed_before_sync(patch: pytest.MonkeyPatch) -> None:
 
 
 def _torn_tail_is_damage(patch: pytest.MonkeyPatch) -> None:
-    def frames(*args: Any, **named: Any) -> scan.Found:
+    def frames(*args: Any, **named: Any) -> scan.ScanResult:
         found = real(*args, **named)
         if found.torn_bytes:
             found.problem = scan.Problem("?", 0, "a torn tail")
@@ -185,7 +185,7 @@ def _closed_epoch_ignored(patch: pytest.MonkeyPatch) -> None:
 def _promise_found_is_believed(patch: pytest.MonkeyPatch) -> None:
     """PROMISED is taken for durable because it could be read."""
 
-    class Believing(promises.Promised):
+    class Believing(promises.PromisedFile):
         first = True
 
         def sync(self) -> None:

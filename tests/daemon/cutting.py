@@ -12,7 +12,6 @@ import threading
 from pathlib import Path
 
 from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
 
 BEFORE = "before"
 """The request never arrives."""
@@ -193,4 +192,4 @@ def _ended(end: socket.socket) -> None:
     end.close()
 
 
-__all__ = ["AFTER", "BEFORE", "HALF", "LATE", "LATER", "Code", "Relay"]
+__all__ = ["AFTER", "BEFORE", "HALF", "LATE", "LATER", "Relay"]

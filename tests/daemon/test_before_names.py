@@ -26,10 +26,10 @@ from onceq.model.limits import ADDRESS_HANDSHAKES_MAX, HANDSHAKE_BYTES_MAX, LOG_
 from onceq.model.tokens import SECRET_BYTES, text_of
 from onceq.service.admission import budget
 from onceq.sockets.both_ends import bound_to
-from onceq.tls.contexts import APPLICATIONS, JOIN, PEERS, Files, client_context
+from onceq.tls.contexts import APPLICATIONS, JOIN, PEERS, IdentityFiles, client_context
 from onceq.tls.invitations import Invited, Invites
 from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
+from onceq.wire.app.frames import FrameCode
 from tests.certificates import BETA, LONG_AGO_S, Authority
 from tests.daemon.crowd import Q, goes_on
 from tests.daemon.process import ROOT, WAIT_S, Process
@@ -97,7 +97,7 @@ def heard(own: socket.socket, *data: bytes) -> bytes:
         return rest(own)
 
 
-def unchecked(*protocols: str, shows: Files | None = None) -> ssl.SSLContext:
+def unchecked(*protocols: str, shows: IdentityFiles | None = None) -> ssl.SSLContext:
     """A stranger's: it believes anybody, and has what it has."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
@@ -307,7 +307,7 @@ def test_a_stranger_hears_the_same_whatever_certificate_he_has(
     house: House, tmp_path: Path
 ) -> None:
     """Behind his own end of the handshake there comes nothing, not even why."""
-    shown: dict[str, Files | None] = {
+    shown: dict[str, IdentityFiles | None] = {
         "none": None,
         "foreign": Authority("OTHER").identity(tmp_path / "x1", guid_bytes(house.id)),
         "expired": house.signs.identity(tmp_path / "x2", BETA, ago_s=LONG_AGO_S),
@@ -321,25 +321,25 @@ def test_a_stranger_hears_the_same_whatever_certificate_he_has(
     assert "session opened" not in house.alpha.said
 
 
-def frame_of(code: Code, head: object) -> bytes:
+def frame_of(code: FrameCode, head: object) -> bytes:
     return b"".join(map(bytes, frames.frame(1, code, head)))
 
 
 def shown(own: socket.socket, token: str) -> bytes:
     """What one hears in the end who shows that token."""
     if not token:
-        return heard(own, frame_of(Code.HELLO, frames.Hello(frames.VERSION)))
-    own.sendall(frame_of(Code.PROVE, asks(token)))
+        return heard(own, frame_of(FrameCode.HELLO, frames.Hello(frames.VERSION)))
+    own.sendall(frame_of(FrameCode.PROVE, asks(token)))
     parser = frames.Parser()
     found: list[Any] = []
     while not found:
         found = list(parser.feed(own.recv(1 << 16)))
     ((_, code, head, _),) = found
-    assert code == Code.PROVE | frames.ANSWER
-    known = frames.decode_head(head, frames.Known)
+    assert code == FrameCode.PROVE | frames.ANSWER
+    known = frames.decode_head(head, frames.ProofAnswer)
     tls: Any = own if isinstance(own, ssl.SSLSocket) else None
     bound = bound_to(tls, own.getpeername())
-    return heard(own, frame_of(Code.HELLO, hello(token, known, bound)))
+    return heard(own, frame_of(FrameCode.HELLO, hello(token, known, bound)))
 
 
 def test_an_application_that_proves_nothing_hears_the_same_whatever_there_is(

@@ -23,7 +23,7 @@ import onceq
 from onceq import aio, errors
 from onceq.model import requests
 from onceq.model.branches import Vote, Xid
-from onceq.wire.app.frames import Code
+from onceq.wire.app.frames import FrameCode
 from tests.daemon.applications import ROOT, WAIT_S, Blocking, Daemon, _in, background_loop
 from tests.daemon.cutting import AFTER, BEFORE, Relay
 
@@ -128,7 +128,7 @@ def test_the_with_block_says_in_doubt_too(daemon: Daemon, relay: Relay, qm: Any)
 @pytest.mark.parametrize("code", [requests.Begin.code, requests.Receive.code, requests.Commit.code])
 @pytest.mark.parametrize("when", [BEFORE, AFTER])
 def test_run_does_a_transaction_once_wherever_its_connection_breaks(
-    daemon: Daemon, relay: Relay, qm: Any, code: Code, when: str
+    daemon: Daemon, relay: Relay, qm: Any, code: FrameCode, when: str
 ) -> None:
     """Again where it has not happened, and not where it has: the outcome is asked for."""
     qm.send_many(T, [b"1", b"2"], transactional=True)

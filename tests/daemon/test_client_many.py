@@ -17,7 +17,7 @@ from onceq import aio, errors
 from onceq.model import requests
 from onceq.model.limits import CLIENT_RECEIVES_MAX
 from onceq.wire.app import frames
-from onceq.wire.app.frames import ANSWER, FAILED, Code, written
+from onceq.wire.app.frames import ANSWER, FAILED, FrameCode, written
 from tests.daemon.applications import WAIT_S, Daemon
 from tests.scratch import scratch
 
@@ -304,8 +304,8 @@ class Raw:
         self.socket.settimeout(WAIT_S)
         self.socket.connect(str(daemon.path / "onceq.sock"))
         self.parser = frames.Parser()
-        self.send(1, Code.HELLO, frames.Hello(frames.VERSION))
-        assert self.read()[0][1] == Code.HELLO | ANSWER
+        self.send(1, FrameCode.HELLO, frames.Hello(frames.VERSION))
+        assert self.read()[0][1] == FrameCode.HELLO | ANSWER
 
     def __enter__(self) -> Raw:
         return self

@@ -16,7 +16,7 @@ import onceq
 from onceq import aio
 from onceq.errors import OnceqError, RolledBack
 from onceq.file_access import ATTEMPT_KEY_FILE
-from onceq.model.branches import Decision, Vote
+from onceq.model.branches import DecisionState, Vote
 from tests.daemon.applications import Daemon
 
 pytestmark = pytest.mark.slow
@@ -51,7 +51,7 @@ def test_an_attempt_that_was_rolled_back_is_nobody_elses(
             other.branch(anchor)
         with pytest.raises(OnceqError):
             other.groups.commit("games", 1, [anchor])
-        assert games.decision(anchor.gtrid) is Decision.ABORTED
+        assert games.decision(anchor.gtrid) is DecisionState.ABORTED
 
 
 def test_an_attempt_goes_on_when_the_queue_manager_is_started_again(daemon: Daemon) -> None:

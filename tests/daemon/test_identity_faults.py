@@ -18,7 +18,7 @@ from onceq.errors import AccessDenied
 from onceq.model.identity import guid_bytes, guid_text
 from onceq.model.settings import Settings
 from onceq.tls import folder
-from onceq.tls.contexts import Files, client_context
+from onceq.tls.contexts import IdentityFiles, client_context
 from onceq.wire.mqqb.session import Session
 from tests.certificates import BETA, LONG_AGO_S, Authority
 from tests.daemon.mesh import CONFIGURATION, DENIED, Mesh, Q, received, send
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 # ---- certificates -------------------------------------------------------------------------------
 
 
-def spoken(where: str, files: Files, guid: bytes) -> bytes:
+def spoken(where: str, files: IdentityFiles, guid: bytes) -> bytes:
     """What one hears who shows a certificate, and says that he is the queue manager ``guid``."""
     context = client_context(
         files.authorities, certificate=files.certificate, key=files.key, peers=True
@@ -50,23 +50,23 @@ def spoken(where: str, files: Files, guid: bytes) -> bytes:
     return said
 
 
-def _own(path: Path, signs: Authority, guid: bytes) -> Files:
+def _own(path: Path, signs: Authority, guid: bytes) -> IdentityFiles:
     return signs.identity(path, guid)
 
 
-def _foreign(path: Path, signs: Authority, guid: bytes) -> Files:
+def _foreign(path: Path, signs: Authority, guid: bytes) -> IdentityFiles:
     return Authority("OTHER").identity(path, guid, trusts=signs.certificate)
 
 
-def _expired(path: Path, signs: Authority, guid: bytes) -> Files:
+def _expired(path: Path, signs: Authority, guid: bytes) -> IdentityFiles:
     return signs.identity(path, guid, ago_s=LONG_AGO_S)
 
 
-def _not_yet(path: Path, signs: Authority, guid: bytes) -> Files:
+def _not_yet(path: Path, signs: Authority, guid: bytes) -> IdentityFiles:
     return signs.identity(path, guid, ago_s=-LONG_AGO_S)
 
 
-def _by_itself(path: Path, signs: Authority, guid: bytes) -> Files:
+def _by_itself(path: Path, signs: Authority, guid: bytes) -> IdentityFiles:
     files, own = signs.identity(path, guid), Authority("itself")
     Path(files.certificate).write_bytes(own.certificate)
     Path(files.key).write_bytes(own.key)
@@ -84,7 +84,7 @@ def _by_itself(path: Path, signs: Authority, guid: bytes) -> Files:
     ],
 )
 def test_who_is_not_believed_is_named_in_the_log_and_messages_wait(
-    mesh: Mesh, made: Callable[[Path, Authority, bytes], Files], says: str
+    mesh: Mesh, made: Callable[[Path, Authority, bytes], IdentityFiles], says: str
 ) -> None:
     """The last one has a right certificate, and says another GUID: of the manager that it speaks
     to, of one that is believed there, and of nobody's."""

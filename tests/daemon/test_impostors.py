@@ -133,8 +133,8 @@ def secret_of(token: str) -> bytes:
 
 def known() -> bytes:
     """What somebody answers who knows nothing of the token."""
-    head = frames.Known(bytes(16), bytes(32), bytes(32))
-    return b"".join(map(bytes, frames.frame(1, frames.Code.PROVE | frames.ANSWER, head)))
+    head = frames.ProofAnswer(bytes(16), bytes(32), bytes(32))
+    return b"".join(map(bytes, frames.frame(1, frames.FrameCode.PROVE | frames.ANSWER, head)))
 
 
 @pytest.mark.parametrize("at", ["port", "socket"])
@@ -197,15 +197,15 @@ def test_what_was_heard_on_one_connection_is_good_on_no_other(daemon: Daemon, to
     host, _, port = daemon.tcp.removeprefix("onceq://").rpartition(":")
     bound = f"tcp\0{host}\0{port}".encode()
     nonce = b"n" * 32
-    asked = b"".join(frames.frame(1, frames.Code.PROVE, frames.Prove("billing", nonce)))
+    asked = b"".join(frames.frame(1, frames.FrameCode.PROVE, frames.Prove("billing", nonce)))
     said: list[bytes] = []
     for turn in range(2):
         with socket.create_connection((host, int(port)), WAIT_S) as own:
             own.sendall(asked)
             parser = frames.Parser()
             ((_, _, head, _),) = parser.feed(own.recv(1 << 16))
-            answer = hello(token, frames.decode_head(head, frames.Known), bound)
-            said.append(b"".join(map(bytes, frames.frame(2, frames.Code.HELLO, answer))))
+            answer = hello(token, frames.decode_head(head, frames.ProofAnswer), bound)
+            said.append(b"".join(map(bytes, frames.frame(2, frames.FrameCode.HELLO, answer))))
             own.sendall(said[0])
             ((_, code, _, _),) = parser.feed(own.recv(1 << 16))
             assert bool(code & frames.FAILED) is bool(turn)

@@ -11,7 +11,7 @@ import pytest
 
 import onceq
 from onceq.client.plans.plan import look as looking
-from onceq.model.views.looks import LOOKS, Look
+from onceq.model.views.looks import LOOKS, LookEntry
 from tests.daemon.process import Process
 
 pytestmark = pytest.mark.slow
@@ -73,7 +73,7 @@ def both(
     process.end(signal.SIGTERM)
 
 
-def told(qm: onceq.QueueManager, look: Look[object]) -> object:
+def told(qm: onceq.QueueManager, look: LookEntry[object]) -> object:
     found: object = qm._run(looking(look, NAMES.get(look.what, "")))
     return found
 
@@ -104,7 +104,7 @@ def same(here: object, there: object, at: str) -> None:
     "look", [look for what, look in LOOKS.items() if what not in NOT_HERE], ids=lambda one: one.what
 )
 def test_both_tell_the_same(
-    both: tuple[onceq.QueueManager, onceq.QueueManager], look: Look[object]
+    both: tuple[onceq.QueueManager, onceq.QueueManager], look: LookEntry[object]
 ) -> None:
     outside, inside = both
     with outside.transaction() as one, inside.transaction() as other:

@@ -17,7 +17,7 @@ from onceq.client.address import parse
 from onceq.model import requests
 from onceq.model.limits import ANSWERS_BYTES_MAX, RECEIVE_BYTES_MAX
 from onceq.wire.app import frames
-from onceq.wire.app.frames import Code, written
+from onceq.wire.app.frames import FrameCode, written
 from tests.daemon.process import WAIT_S, Process
 
 pytestmark = pytest.mark.slow
@@ -50,7 +50,7 @@ class Silent:
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(WAIT_S)
         self.socket.connect(parse(where).path)
-        hello = frames.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "silent"))
+        hello = frames.frame(1, FrameCode.HELLO, frames.Hello(frames.VERSION, "silent"))
         self.socket.sendall(b"".join(hello))
         self.parser = frames.Parser()
         self.read(1)

@@ -19,7 +19,7 @@ from onceq.model.identity import guid_bytes
 from onceq.model.resultcodes import MessageClass
 from onceq.tls import folder
 from onceq.tls.contexts import PEERS, client_context
-from onceq.tls.invitations import Code
+from onceq.tls.invitations import InvitationCode
 from tests.certificates import BETA, LONG_AGO_S, Authority
 from tests.daemon.mesh import AWAY, CONFIGURATION, DENIED, THERE, WRONG, Mesh, Q, received, send
 from tests.daemon.process import WAIT_S, Process
@@ -122,7 +122,7 @@ def test_what_is_wrong_with_a_code_is_told(mesh: Mesh, tmp_path: Path) -> None:
     assert "no authority of its own" in mesh.tls("alpha", "invite", "BETA", code=CONFIGURATION)
     mesh.tls("alpha", "init")
     alpha = mesh.start("alpha")
-    code = Code.parse(mesh.invited())
+    code = InvitationCode.parse(mesh.invited())
     for change, says in (
         ({"expires_s": 1}, "has expired"),
         ({"fingerprint": b"x" * 32}, "another authority than the invitation says"),
@@ -130,9 +130,9 @@ def test_what_is_wrong_with_a_code_is_told(mesh: Mesh, tmp_path: Path) -> None:
         ({"secret": b"x" * 16}, "no such invitation"),
         ({"address": "127.0.0.1:1"}, "cannot be reached"),
     ):
-        said = {name: getattr(code, name) for name in Code.__slots__} | change
+        said = {name: getattr(code, name) for name in InvitationCode.__slots__} | change
         found = mesh.tls(
-            "beta", "join", str(Code(**said)), code=AWAY if "reached" in says else DENIED
+            "beta", "join", str(InvitationCode(**said)), code=AWAY if "reached" in says else DENIED
         )
         assert says in found
     assert "a part of one" in mesh.tls("beta", "join", str(code)[:-4], code=WRONG)

@@ -19,7 +19,7 @@ from onceq.embedded import trusting
 from onceq.model import requests
 from onceq.tls.contexts import APPLICATIONS
 from onceq.wire.app import frames
-from onceq.wire.app.frames import Code, written
+from onceq.wire.app.frames import FrameCode, written
 from tests.daemon.process import WAIT_S, Process
 
 pytestmark = pytest.mark.slow
@@ -60,7 +60,7 @@ def _clients_at(alpha: Process) -> tuple[str, int]:
 
 def test_one_that_closes_at_once_is_not_the_administrator(alpha: Process) -> None:
     """The system says of a connection whose process is gone that it is of account 0."""
-    hello = frames.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "attack"))
+    hello = frames.frame(1, FrameCode.HELLO, frames.Hello(frames.VERSION, "attack"))
     asked = written(2, requests.SetRights("account:games", ["administer"]))
     said = b"".join(map(bytes, (*hello, *asked)))
     tls = (alpha.path / "tls").exists()
@@ -80,7 +80,7 @@ def test_whoever_stays_is_nobody_also_as_root(alpha: Process) -> None:
     if (alpha.path / "tls").exists():
         own = in_tls(own)
     with own:
-        hello = frames.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "attack"))
+        hello = frames.frame(1, FrameCode.HELLO, frames.Hello(frames.VERSION, "attack"))
         own.sendall(b"".join(map(bytes, hello)))
         heard = b""
         while data := own.recv(1 << 16):

@@ -133,7 +133,7 @@ def _messages_in_doubt() -> Seen:
 def _reserve() -> Seen:
     core = _core()
     yield 0, _look(core)
-    core.step(inputs.Space(low=True))
+    core.step(inputs.SpaceChanged(low=True))
     yield from ((minute, _look(core)) for minute in (1, 2))
 
 

@@ -15,7 +15,7 @@ from onceq.client.properties import NAMES
 from onceq.model import limits
 from onceq.model.requests import KINDS, Abort
 from onceq.wire.app import frames
-from onceq.wire.app.frames import Code, ItemRow, written
+from onceq.wire.app.frames import FrameCode, ItemRow, written
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 PROTOCOL = (REFERENCE / "formats" / "client-protocol.md").read_text()
@@ -23,9 +23,9 @@ LIBRARY = (REFERENCE / "client.md").read_text()
 
 PUBLIC = (onceq, onceq.aio, onceq.directory)
 
-CONNECTION: dict[Code, tuple[type, type]] = {
-    Code.HELLO: (frames.Hello, frames.Welcome),
-    Code.PROVE: (frames.Prove, frames.Known),
+CONNECTION: dict[FrameCode, tuple[type, type]] = {
+    FrameCode.HELLO: (frames.Hello, frames.Welcome),
+    FrameCode.PROVE: (frames.Prove, frames.ProofAnswer),
 }
 """The fields of frames that are no requests, and of their answers."""
 
@@ -39,11 +39,11 @@ def test_the_frames_of_the_connection_are_those_of_the_code() -> None:
     """The table of requests is written from their classes (``tools/docs.py``)."""
     rows = re.findall(r"^\| (\d+) \| ([a-z]+) \| ([^|]+) \| ([^|]+) \|$", PROTOCOL, re.M)
     assert [(int(code), name) for code, name, _, _ in rows] == [
-        (int(code), code.name.lower()) for code in Code
+        (int(code), code.name.lower()) for code in FrameCode
     ]
-    assert not KINDS.keys() & set(Code)
+    assert not KINDS.keys() & set(FrameCode)
     for number, _, head, answer in rows:
-        known = CONNECTION.get(Code(int(number)))
+        known = CONNECTION.get(FrameCode(int(number)))
         if known is None:  # answered where it arrives
             assert (head, answer) == ("nothing", "nil")
         else:

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onceq.client.address import Address
+from onceq.client.address import ManagerAddress
 from onceq.client.credentials import Credentials
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
@@ -39,7 +39,7 @@ from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
 from onceq.store.memory import MemoryStore
 from onceq.wire.app import frames
-from onceq.wire.app.frames import ANSWER, FAILED, Code, decode, read, written
+from onceq.wire.app.frames import ANSWER, FAILED, FrameCode, decode, read, written
 from tests.proofs import asks, hello
 
 EXAMPLES = int(os.environ.get("ONCEQ_FUZZ_EXAMPLES", "300"))
@@ -76,7 +76,7 @@ class World:
         self.api = ApiConnection(self.engine, self.transport, random=random.Random(5).randbytes)
         self.asked: Counter[int] = Counter()
         self.number = 0
-        self.frame(Code.HELLO, frames.Hello(frames.VERSION))
+        self.frame(FrameCode.HELLO, frames.Hello(frames.VERSION))
         for name, kind in (("t", True), ("n", False)):
             self.ask(requests.CreateQueue({"name": name, "transactional": kind}))
         item = SendItem(T, PLAIN, Run.of([b"1", b"22", b"333"]), values={"label": "l"})
@@ -217,8 +217,8 @@ def test_good_frames_with_a_few_bytes_changed(
 
 PROVEN = b"".join(
     (
-        *frames.frame(1, Code.PROVE, frames.Prove("billing", bytes(NONCE_BYTES))),
-        *frames.frame(2, Code.HELLO, frames.Hello(frames.VERSION, "x", "00" * SECRET_BYTES)),
+        *frames.frame(1, FrameCode.PROVE, frames.Prove("billing", bytes(NONCE_BYTES))),
+        *frames.frame(2, FrameCode.HELLO, frames.Hello(frames.VERSION, "x", "00" * SECRET_BYTES)),
     )
 )
 
@@ -262,11 +262,13 @@ numbers = st.one_of(
             msgspec.msgpack.encode
         ),
     ),
-    st.sampled_from([code | how for code in (Code.HELLO, Code.PROVE) for how in (ANSWER, FAILED)]),
+    st.sampled_from(
+        [code | how for code in (FrameCode.HELLO, FrameCode.PROVE) for how in (ANSWER, FAILED)]
+    ),
 )
 def test_no_answer_gets_a_token_out_of_its_holder(head: bytes, code: int) -> None:
     secret = bytes(range(SECRET_BYTES))
-    hello = Credentials(token=text_of("billing", secret)).greeting(Address(path="/s"), "")
+    hello = Credentials(token=text_of("billing", secret)).greeting(ManagerAddress(path="/s"), "")
     first = b"".join(hello.first)
     assert secret not in first
     assert secret.hex().encode() not in first
@@ -422,7 +424,9 @@ def test_any_values_are_answered_once_and_leave_the_manager_whole(asked: list[An
 
 @FUZZ
 @given(
-    st.lists(st.tuples(st.sampled_from(sorted({int(Code.HELLO), *KINDS})), anything), max_size=8)
+    st.lists(
+        st.tuples(st.sampled_from(sorted({int(FrameCode.HELLO), *KINDS})), anything), max_size=8
+    )
 )
 def test_heads_of_any_shape(asked: list[tuple[int, Any]]) -> None:
     world = World()
@@ -479,20 +483,20 @@ def test_no_token_but_the_right_one_lets_anybody_in(
             address="10.1.1.1" if token in tokens else "10.1.1.2",
         )  # fmt: skip
         if token is BY_PROOF:
-            api.data_received(b"".join(frames.frame(1, Code.PROVE, asks(good))))
-            known = frames.decode_head(stranger.sent.pop()[2], frames.Known)
+            api.data_received(b"".join(frames.frame(1, FrameCode.PROVE, asks(good))))
+            known = frames.decode_head(stranger.sent.pop()[2], frames.ProofAnswer)
             proof = hello(good, known, b"")
-            api.data_received(b"".join(frames.frame(2, Code.HELLO, proof)))
+            api.data_received(b"".join(frames.frame(2, FrameCode.HELLO, proof)))
         else:
             with contextlib.suppress(OverflowError):
                 raw = msgspec.msgpack.encode([frames.VERSION, "x", token, *more])
                 size = frames.HEADER.size - 4 + len(raw)
-                api.data_received(frames.HEADER.pack(size, 1, Code.HELLO, 0, len(raw)) + raw)
+                api.data_received(frames.HEADER.pack(size, 1, FrameCode.HELLO, 0, len(raw)) + raw)
         world.pump()
         right = private and token is BY_PROOF
         assert api.greeted is right
         for request, code, head, _ in stranger.sent:
-            assert (code == Code.HELLO | ANSWER) is right
+            assert (code == FrameCode.HELLO | ANSWER) is right
             assert right or (request == 0 and b"ALPHA" not in head), "he learns nothing"
         api.connection_lost()
         world.pump()

@@ -83,7 +83,7 @@ def test_no_bytes_upset_the_small_files(data: bytes) -> None:
         disk.write(disk.open(f"{PATH}/{name}", create=True), 0, [data])
     with pytest.raises(DECLARED):
         identification.read_identification(disk, PATH)
-    assert identification.read_closed(disk, PATH, ID) == identification.Closed()
+    assert identification.read_closed(disk, PATH, ID) == identification.OrderlyClose()
     with pytest.raises(DECLARED):
         checkpoints.newest(disk, PATH, ID)
 
@@ -92,7 +92,7 @@ def test_no_bytes_upset_the_small_files(data: bytes) -> None:
 def test_no_bytes_upset_the_promise(data: bytes, good: bool) -> None:
     """PROMISED and KEPT: a promise that was made, or a declared error; never anything else."""
     disk = SimFiles()
-    promise = promises.Promise(800, 64, 4096, 40)
+    promise = promises.StorePromise(800, 64, 4096, 40)
     promises.write_promised(disk, PATH, ID, promise)
     promises.write_kept(disk, PATH, ID, 40, [(0, 8)])
     offset = promises.SLOT_BYTES if good else 0
@@ -105,7 +105,7 @@ def test_no_bytes_upset_the_promise(data: bytes, good: bool) -> None:
     else:
         assert found == promise
     try:
-        kept = promises.read_kept(disk, PATH, ID, checkpoints.Head(40, 1, ()))
+        kept = promises.read_kept(disk, PATH, ID, checkpoints.CheckpointHead(40, 1, ()))
     except DECLARED:
         return
     assert kept == ((0, 8),)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
-from onceq.tls.contexts import Files, server_context
+from onceq.tls.contexts import IdentityFiles, server_context
 from tests import nursery
 from tests.unit.client.tls_door import Authority, Door
 
@@ -46,7 +46,7 @@ class DoorProcess:
 
 def main(behind: str, own: str, authorities: str) -> None:
     """Run one until the process is killed."""
-    door = Door(behind, server_context(Files(own, "", authorities), peers=False))
+    door = Door(behind, server_context(IdentityFiles(own, "", authorities), peers=False))
     print(door.address.port, flush=True)
     signal.pause()
 

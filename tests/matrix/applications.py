@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from onceq.errors import OnceqError
 from onceq.model import requests as r
-from onceq.model.branches import Decision, Join, Leave, Xid, xid_by_row
+from onceq.model.branches import DecisionState, Join, Leave, Xid, xid_by_row
 from onceq.model.identity import TransactionId
 from onceq.model.message import PLAIN, Journal
 from onceq.model.requests import Access, Grip, PickBy, Request, SendItem, Share, Steer
@@ -311,7 +311,7 @@ def _done(at: Attempt, answer: Any) -> None:
 
 
 def _is_done(at: Attempt, answer: Any) -> None:
-    assert at.admin(r.AskDecision(at.gtrid)) is Decision.ABORTED, "nothing is on record of it"
+    assert at.admin(r.AskDecision(at.gtrid)) is DecisionState.ABORTED, "nothing is on record of it"
 
 
 def _decides(at: Attempt) -> None:
@@ -610,7 +610,7 @@ TENANTS_RIGHTS: Final = (
 
 
 def _look(
-    look: looks.Look[Any], needs: str, name: str = "", what: str = "", **more: Any
+    look: looks.LookEntry[Any], needs: str, name: str = "", what: str = "", **more: Any
 ) -> Row:  # fmt: skip
     said = f"{look.what}{', ' if what else ''}{what}"
     return Row(r.Look, said, needs, lambda at: r.Look(look.what, name), _send_beta, **more)

@@ -21,7 +21,7 @@ from onceq.model.requests import Request, SendItem
 from onceq.model.run import Run
 from onceq.packet.arrived import ArrivedRun
 from onceq.tls.authority import fingerprint
-from onceq.tls.contexts import APPLICATIONS, PEERS, Files, server_context
+from onceq.tls.contexts import APPLICATIONS, PEERS, IdentityFiles, server_context
 from tests.certificates import LONG_AGO_S, Authority
 from tests.daemon.process import ROOT, Process
 from tests.matrix import peers as table
@@ -223,7 +223,7 @@ class Crowd:
         made, key = self.signs.issue(guid, name)
         own = self._pem(name, made + key)
         return server_context(
-            Files(own, own, self._pem("authorities", self.signs.certificate)), peers=True
+            IdentityFiles(own, own, self._pem("authorities", self.signs.certificate)), peers=True
         )
 
     def connected(self, who: str) -> socket.socket:

@@ -13,7 +13,7 @@ from onceq.errors import LinkLost, OnceqError
 from onceq.model.requests import Request
 from onceq.sockets.both_ends import bound_to
 from onceq.wire.app import frames
-from onceq.wire.app.frames import ANSWER, FAILED, Code, decode, failure, written
+from onceq.wire.app.frames import ANSWER, FAILED, FrameCode, decode, failure, written
 from tests.proofs import asks, hello
 
 WAIT_S = 60.0
@@ -35,12 +35,12 @@ class Line:
         self.refused: OnceqError | None = None
         said = frames.Hello(frames.VERSION, "matrix")
         if token:
-            own.sendall(b"".join(frames.frame(1, Code.PROVE, asks(token))))
+            own.sendall(b"".join(frames.frame(1, FrameCode.PROVE, asks(token))))
             _, _, head, _ = self._frame()
             tls: Any = own if isinstance(own, ssl.SSLSocket) else None
-            known = frames.decode_head(head, frames.Known)
+            known = frames.decode_head(head, frames.ProofAnswer)
             said = hello(token, known, bound_to(tls, own.getpeername()))
-        own.sendall(b"".join(frames.frame(1, Code.HELLO, said)))
+        own.sendall(b"".join(frames.frame(1, FrameCode.HELLO, said)))
         _, code, head, _ = self._frame()
         if code & FAILED:
             self.refused = failure(head)

@@ -21,7 +21,7 @@ from onceq.model.message import Delivery
 from onceq.model.requests import Steer
 from onceq.model.views import looks
 from onceq.tls.authority import fingerprint
-from onceq.tls.contexts import APPLICATIONS, Files, server_context
+from onceq.tls.contexts import APPLICATIONS, IdentityFiles, server_context
 from tests.certificates import LONG_AGO_S, Authority
 from tests.matrix import answers as table
 from tests.matrix.answers import ASKED, WHO, Cell
@@ -177,7 +177,7 @@ class Town:
         own, authorities = self.folder / "own.pem", self.folder / "authorities.pem"
         own.write_bytes(pem)
         authorities.write_bytes(self.trusted)
-        return server_context(Files(str(own), str(own), str(authorities)), peers=True)
+        return server_context(IdentityFiles(str(own), str(own), str(authorities)), peers=True)
 
     def close(self) -> None:
         """Everybody leaves."""

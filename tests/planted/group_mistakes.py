@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.state.branch_table import Groups
+from onceq.core.state.branch_table import GroupTable
 from onceq.core.step.step import Step
-from onceq.core.step.units import Transaction
+from onceq.core.step.units import OpenTransaction
 from onceq.core.transaction import second_phase
 from onceq.core.transaction.second_phase import carry_out as carry_out_promised
 from onceq.core.transaction.second_phase import undo_promised
@@ -19,7 +19,7 @@ from tests.planted.mistakes import Mistake
 
 def written_twice(patch: pytest.MonkeyPatch) -> None:
     """27: nobody remembers which version was committed."""
-    patch.setattr(Groups, "get", lambda self, app: None)
+    patch.setattr(GroupTable, "get", lambda self, app: None)
 
 
 def by_half(patch: pytest.MonkeyPatch) -> None:
@@ -27,7 +27,7 @@ def by_half(patch: pytest.MonkeyPatch) -> None:
 
     several = False
 
-    def carry_out(step: Step, tx: Transaction) -> Sent:
+    def carry_out(step: Step, tx: OpenTransaction) -> Sent:
         nonlocal several
         if len(step.state.groups.pending) > 1:
             several = True

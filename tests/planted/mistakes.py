@@ -47,7 +47,7 @@ from onceq.model.directory import Snapshot
 from onceq.model.names import Kind
 from onceq.model.requests import Commit, MoveMessage, Reject
 from onceq.model.resultcodes import MessageClass
-from onceq.packet.acks import Memory, OrderAck
+from onceq.packet.acks import OrderAck, StreamMemory
 from onceq.service.engine import Engine
 from onceq.service.sessions import Sessions
 from onceq.store.log import LogStore
@@ -383,7 +383,7 @@ UNTRUE = frozenset(
 
 def all_passed_over(patch: pytest.MonkeyPatch) -> None:
     """CNF-22: the receiver says of what it accepted that it passed it over."""
-    patch.setattr(Memory, "arrived", lambda self, number: False)
+    patch.setattr(StreamMemory, "arrived", lambda self, number: False)
 
 
 def named(violation: str) -> str:

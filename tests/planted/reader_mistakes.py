@@ -14,7 +14,7 @@ from onceq.core.names import find_source
 from onceq.core.peers import lives
 from onceq.core.receive import entrance, receive
 from onceq.core.state.client_memory import Readings
-from onceq.core.state.queues import Handle
+from onceq.core.state.queues import QueueHandle
 from onceq.core.step.step import Step
 from onceq.model.requests import OpenQueue, Share
 from onceq.model.results import Opened
@@ -47,9 +47,9 @@ class InReaders:
 
 def hold_outlives_its_manager(patch: pytest.MonkeyPatch) -> None:
     """Who has held a queue with a lease is still believed to be there after a restart."""
-    known: dict[tuple[str, int], tuple[object, Handle]] = {}
+    known: dict[tuple[str, int], tuple[object, QueueHandle]] = {}
 
-    def open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
+    def open_to_receive(step: Step, item: OpenQueue) -> tuple[QueueHandle, Opened]:
         queue = find_source(step, item.name)
         key = step.identity.name, queue.number
         process, before = known.get(key, (step.readers, None))

@@ -15,7 +15,7 @@ from onceq.core.transaction import xa_branch
 from onceq.errors import DatabaseRestored, OnceqError
 from onceq.partners import procedures, recovery
 from onceq.partners.contract import COMMITTED, Row
-from onceq.partners.procedures import Calls, Made, Step, Steps, What
+from onceq.partners.procedures import Calls, ProcedureStep, StepResult, Steps, What
 from proof.sim.apps.last_agents import SimulatedAgent
 from proof.sim.apps.row_databases import RowDatabase
 from tests.planted.mistakes import Mistake
@@ -33,14 +33,14 @@ def fulfilled_early(patch: pytest.MonkeyPatch) -> None:
             while True:
                 try:
                     if step.what is What.RECORD:
-                        yield Step(What.FULFIL)
+                        yield ProcedureStep(What.FULFIL)
                     result = yield step
                 except OnceqError as error:
                     step = steps.throw(error)
                 else:
                     step = steps.send(result)
         except StopIteration as stop:
-            done: Made = stop.value
+            done: StepResult = stop.value
             return done
 
     original = procedures.committing_by_row
@@ -55,7 +55,7 @@ def lost_taken_for_refused(patch: pytest.MonkeyPatch) -> None:
             return (yield from original(count, votes, idle=idle))
         except OnceqError:
             if not idle:
-                yield Step(What.BREAK)
+                yield ProcedureStep(What.BREAK)
             raise
 
     original = procedures.committing_by_row
@@ -114,14 +114,14 @@ def told_before_the_row(patch: pytest.MonkeyPatch) -> None:
             while True:
                 try:
                     if step.what is What.RECORD and count > 1:
-                        yield Step(What.COMMIT, 0)
+                        yield ProcedureStep(What.COMMIT, 0)
                     result = yield step
                 except OnceqError as error:
                     step = steps.throw(error)
                 else:
                     step = steps.send(result)
         except StopIteration as stop:
-            done: Made = stop.value
+            done: StepResult = stop.value
             return done
 
     original = procedures.committing_by_row

@@ -16,9 +16,9 @@ from onceq.core.state.records import Change
 from onceq.core.step.step import Step
 from onceq.core.transaction import unit_of_work
 from onceq.errors import InDoubt, OnceqError
-from onceq.model.branches import Decision, Vote
+from onceq.model.branches import DecisionState, Vote
 from onceq.partners import procedures
-from onceq.partners.procedures import Step as Deciding
+from onceq.partners.procedures import ProcedureStep as Deciding
 from onceq.partners.procedures import Steps, What
 from onceq.partners.recovery import Recovery
 from tests.planted.mistakes import UNTRUE, Mistake
@@ -37,7 +37,7 @@ def _changed(steps: Steps, change: Callable[[Deciding], Deciding]) -> Steps:
             else:
                 step = steps.send(result)
     except StopIteration as stop:
-        done: procedures.Made = stop.value
+        done: procedures.StepResult = stop.value
         return done
 
 
@@ -82,7 +82,7 @@ def committed_before_decision(patch: pytest.MonkeyPatch) -> None:
                 else:
                     step = steps.send(result)
         except StopIteration as stop:
-            done: procedures.Made = stop.value
+            done: procedures.StepResult = stop.value
             return done
 
     original = procedures.committing
@@ -118,7 +118,7 @@ def open_taken_for_aborted(patch: pytest.MonkeyPatch) -> None:
                 except OnceqError as error:
                     call = calls.throw(error)
                 else:
-                    given = Decision.ABORTED if result is Decision.OPEN else result
+                    given = DecisionState.ABORTED if result is DecisionState.OPEN else result
                     call = calls.send(given)
         except StopIteration as stop:
             done: set[bytes] = stop.value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from onceq.client.link import Greeting, Request
+from onceq.client.link import Greeting, LinkRequest
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import LinkLost, ManagerAway, OnceqError
 from onceq.service.api import admit
@@ -49,7 +49,7 @@ class NodeLink:
         """See Link."""
         return self.alive
 
-    def call(self, request: Request) -> object:
+    def call(self, request: LinkRequest) -> object:
         """See Link. The manager may die before it hears of it, inside, or before it answers."""
         node = self._node
         before, after = self._deaths.next()
@@ -76,7 +76,7 @@ class NodeLink:
             raise result
         return result
 
-    def _submit(self, node: Node, request: Request) -> int:
+    def _submit(self, node: Node, request: LinkRequest) -> int:
         number = next(node.numbers) if request.waits else 0
         assert node.engine is not None
         admit(request.asked, self._owner, number, clock=node.clock, random=bytes)

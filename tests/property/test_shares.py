@@ -13,7 +13,7 @@ import pytest
 from onceq.core.inputs import OwnerCame, OwnerGone
 from onceq.core.manager import Manager
 from onceq.core.state.queue_tables import thing_of
-from onceq.core.state.snapshot import Snapshot, restore
+from onceq.core.state.snapshot import StateSnapshot, restore
 from onceq.core.state.state import State
 from onceq.model import requests
 from onceq.model.branches import Phase, Xid
@@ -184,7 +184,7 @@ def test_what_is_counted_is_what_is_there(seed: int, monkeypatch: pytest.MonkeyP
             durable(work.made.manager.state)
     now = durable(work.made.manager.state)
     assert sum(map(len, now.values())) > 8, "several have something"
-    checkpoint = b"".join(Snapshot(work.made.manager.state).encode())
+    checkpoint = b"".join(StateSnapshot(work.made.manager.state).encode())
     loaded = State(IDENTITY)
     restore(loaded, checkpoint)
     assert durable(loaded) == now
@@ -209,7 +209,7 @@ def test_a_store_that_does_not_tell_makers_has_them_from_owners() -> None:
     for number in told:
         state.makers.gone(state.all_queues[number])
     bare = Core()
-    checkpoint = b"".join(Snapshot(state).encode()).replace(b',"makers":[]', b"")
+    checkpoint = b"".join(StateSnapshot(state).encode()).replace(b',"makers":[]', b"")
     loaded = State(IDENTITY)
     size = int.from_bytes(checkpoint[4:8], "little") - len(',"makers":[]')
     restore(loaded, checkpoint[:4] + size.to_bytes(4, "little") + checkpoint[8:])

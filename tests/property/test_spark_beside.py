@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from onceq.spark.operators import numbering
 from onceq.spark.operators.arrivals import UNLIMITED, QueueSetup, Settler
-from onceq.spark.operators.key_buckets import CLOCK, PAGE_ROWS, Memory, Pages, deciding
+from onceq.spark.operators.key_buckets import CLOCK, PAGE_ROWS, BucketRecords, RowPages, deciding
 from onceq.spark.operators.numbering import ACK_NUMBER, ACK_STREAM, KEY, Numbering
 from onceq.spark.operators.quotas import Limited
 from tests.property import plain_operators as plain
@@ -67,11 +67,11 @@ def compare_numbers(rng: random.Random, seed: int) -> None:
     ours = [{**row, **answer} for row, answer in zip(messages, found[len(others) :], strict=True)]
     assert told(ours) == told(theirs)
     out, _ = work.done(table.take(pa.array(rng.sample(range(len(table)), len(table)), pa.int64())),
-                       Memory.empty(work.fields), NOW_S)  # fmt: skip
+                       BucketRecords.empty(work.fields), NOW_S)  # fmt: skip
     assert told(out.to_pylist()) == told(theirs)
 
 
-def memory_of(before: Rows) -> Memory:
+def memory_of(before: Rows) -> BucketRecords:
     names = {"stream": "streamId", "last": "seqNumber", "commit": "commitOrder",
              "send": "sendOrder"}  # fmt: skip
     rows = [{**row, **{name: row[column] for name, column in names.items()}} for row in before]
@@ -95,7 +95,7 @@ def compare_quotas(rng: random.Random, seed: int, *, lookups: bool) -> None:
     theirs = plain.settled(rows, queues, NOW_S)
     work = Limited(settler(queues), (), 4)
     names = list(plain.arrivals(random.Random(1), 0, lookups=lookups)[0])
-    out, _ = work.done(table_of(rows, names), Memory.empty(work.fields), NOW_S)
+    out, _ = work.done(table_of(rows, names), BucketRecords.empty(work.fields), NOW_S)
     assert outcome(out.to_pylist()) == theirs
     rows.sort(key=lambda row: plain.arrival(row, NOW_S))
     table = table_of(rows, names)
@@ -134,7 +134,7 @@ def test_the_reference_meets_every_end() -> None:
 def test_a_page_grows_with_what_is_remembered() -> None:
     """Each decision goes through all of that: with short pages, many records cost their square."""
     sizes = []
-    pages = Pages(((pa.nulls(10_000),) for _ in range(100)), ["x"])
+    pages = RowPages(((pa.nulls(10_000),) for _ in range(100)), ["x"])
     for page in pages:
         sizes.append(page.num_rows)
         pages.remembered = 800_000 if len(sizes) == 2 else 0
@@ -153,6 +153,6 @@ def test_memory_of_a_queue_is_what_lies_in_it() -> None:
                for name in TIMES},
             "packetBytes": [100] * 10_000,
         })  # fmt: skip
-        found, memory = work.beside(table, memory or Memory.empty(work.fields), NOW_S)
+        found, memory = work.beside(table, memory or BucketRecords.empty(work.fields), NOW_S)
         assert set(found.field("result").to_pylist()) == {"received"}
         assert len(memory.keys) <= 4

@@ -23,7 +23,7 @@ from onceq.errors import ConfigurationError
 from onceq.spark.operators import rules
 from onceq.spark.operators.columns import keyed
 from onceq.spark.operators.eod import JUDGED, EodFilter, verdicts_of
-from onceq.spark.operators.key_buckets import RUN_ROWS, Memory, placed
+from onceq.spark.operators.key_buckets import RUN_ROWS, BucketRecords, placed
 
 ORDER_ACK = "order-ack"
 
@@ -106,7 +106,7 @@ def test_the_largest_numbers_there_are() -> None:
 # ---- the whole filter, against a queue manager that real packets arrive at -----------------
 
 
-def run(rows: list[Row], work: EodFilter, memory: Memory) -> tuple[Any, Memory]:
+def run(rows: list[Row], work: EodFilter, memory: BucketRecords) -> tuple[Any, BucketRecords]:
     """One micro-batch; its parcels come in any order."""
     table = table_of(rows, ordered=bool(work._order_by))
     shuffled = table.take(pa.array(random.Random(len(rows)).sample(range(len(rows)), len(rows))))
@@ -114,7 +114,7 @@ def run(rows: list[Row], work: EodFilter, memory: Memory) -> tuple[Any, Memory]:
     again, same = work.done(shuffled, memory, 0)
     assert again.equals(out), "a batch that is run again decides as before"
     assert same.write(8) == after.write(8)
-    return out, Memory.read(after.write(8), 8)
+    return out, BucketRecords.read(after.write(8), 8)
 
 
 @pytest.mark.parametrize("ordered", [True, False], ids=["arrival", "number"])
@@ -123,7 +123,7 @@ def test_feeds_of_all_kinds(ordered: bool) -> None:
     work = EodFilter(("lookupId",) if ordered else (), 8, 0)
     words = set()
     for case in range(120):
-        receiver, memory = Receiver(), Memory.empty(EodFilter.fields)
+        receiver, memory = Receiver(), BucketRecords.empty(EodFilter.fields)
         for batch in feed(rng):
             if not batch:
                 continue
@@ -158,7 +158,7 @@ def check(rows: list[Row], theirs: list[str], out: Any, case: int) -> None:
     assert sorted(ours, key=lambda r: r[:2]) == sorted(told, key=lambda r: r[:2]), case
 
 
-def remembered(memory: Memory) -> dict[tuple[bytes, str], tuple[int, int]]:
+def remembered(memory: BucketRecords) -> dict[tuple[bytes, str], tuple[int, int]]:
     found = {}
     for key, stream, last in zip(
         memory.keys.to_pylist(),
@@ -175,7 +175,7 @@ def test_runs_that_arrive_together() -> None:
     """A core that is handed whole reads comes to the same end as rows judged one by one."""
     rng = random.Random(5)
     for _ in range(40):
-        receiver, memory = Receiver(), Memory.empty(EodFilter.fields)
+        receiver, memory = Receiver(), BucketRecords.empty(EodFilter.fields)
         work = EodFilter(("lookupId",), 8, 0)
         for batch in feed(rng):
             parts = [[r for r in batch if r.sender == sender] for sender in range(3)]
@@ -205,7 +205,9 @@ def test_rows_without_numbers_are_said_to_be_malformed() -> None:
             changed = table.set_column(
                 table.schema.get_field_index(name), name, pa.array(column, table[name].type)
             )
-            words = work.done(changed, Memory.empty(EodFilter.fields), 0)[0]["verdict"].to_pylist()
+            words = work.done(changed, BucketRecords.empty(EodFilter.fields), 0)[0][
+                "verdict"
+            ].to_pylist()
             if value in ("a", "q"):
                 assert words[:3] == ["accept", "gap", "gap"]
             else:
@@ -216,11 +218,11 @@ def test_a_stream_is_forgotten_when_nothing_was_seen_of_it_for_long() -> None:
     work = EodFilter(("lookupId",), 8, 100)
     first, other = [Row(1, "q", 5, 1, 0)], [Row(2, "q", 5, 1, 0)]
 
-    def at(rows: list[Row], memory: Memory, now_s: int) -> tuple[list[str], Memory]:
+    def at(rows: list[Row], memory: BucketRecords, now_s: int) -> tuple[list[str], BucketRecords]:
         out, after = work.done(table_of(rows, ordered=True), memory, now_s)
         return out["verdict"].to_pylist(), after
 
-    words, memory = at(first, Memory.empty(EodFilter.fields), 1_000)
+    words, memory = at(first, BucketRecords.empty(EodFilter.fields), 1_000)
     words, memory = at(first, memory, 1_099)
     assert words == ["duplicate", ORDER_ACK], "a repetition counts as a sign of life, too"
     words, memory = at(other, memory, 1_198)
@@ -277,8 +279,8 @@ def test_every_way_to_find_the_order_finds_the_same() -> None:
             at = table.schema.get_field_index("lookupId")
             table = table.set_column(at, "lookupId", halved)
         table = table.append_column("same", pa.nulls(len(table), pa.int64()))
-        out, after = quick.done(table, Memory.empty(quick.fields), 0)
-        other, same = slow.done(table, Memory.empty(slow.fields), 0)
+        out, after = quick.done(table, BucketRecords.empty(quick.fields), 0)
+        other, same = slow.done(table, BucketRecords.empty(slow.fields), 0)
         assert out.equals(other)
         assert after.write(8) == same.write(8)
 
@@ -300,7 +302,7 @@ def test_rows_that_come_batch_by_batch_are_judged_as_all_at_once(
         senders = [rng.choice((s, s.upper(), s, None)) for s in table["sourceMachine"].to_pylist()]
         table = table.set_column(0, "sourceMachine", pa.array(senders, pa.string()))
         assert table.column_names[0] == "sourceMachine"
-        expected, _ = work.done(table, Memory.empty(EodFilter.fields), 0)
+        expected, _ = work.done(table, BucketRecords.empty(EodFilter.fields), 0)
         cuts = sorted(rng.choices(range(table.num_rows + 1), k=rng.randint(0, 6)))
         batches = [
             tuple(table[name].slice(start, end - start).combine_chunks() for name in JUDGED)

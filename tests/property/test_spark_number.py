@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from onceq.spark.operators import numbering, rules
-from onceq.spark.operators.key_buckets import Memory
+from onceq.spark.operators.key_buckets import BucketRecords
 from onceq.spark.operators.numbering import ACK_NUMBER, ACK_STREAM, KEY, Numbering
 from tests.property.numbering import FIRST, Sender, numbers_in, table_of
 
@@ -57,7 +57,7 @@ def test_commits_as_the_core_numbers_them() -> None:
         sender = Sender(rng)
         for _ in range(rng.randint(5, 60)):
             sender.something()
-        work, memory = Numbering(77, 4), Memory.empty(Numbering.fields)
+        work, memory = Numbering(77, 4), BucketRecords.empty(Numbering.fields)
         cuts = sorted(rng.randint(0, len(sender.rows)) for _ in range(3))
         ours: list[dict[str, Any]] = []
         for a, b in zip([0, *cuts], [*cuts, len(sender.rows)], strict=True):
@@ -67,7 +67,7 @@ def test_commits_as_the_core_numbers_them() -> None:
             again, _ = work.done(table_of(batch), memory, 5)
             assert out.equals(again)
             ours += out.to_pylist()
-            memory = Memory.read(after.write(4), 4)
+            memory = BucketRecords.read(after.write(4), 4)
         theirs = sender.numbered()
         assert numbers_in(ours) == theirs
         messages += sum(map(len, theirs.values()))
@@ -81,7 +81,7 @@ def test_streams_are_left_as_the_core_leaves_them() -> None:
     left = anew = 0
     for _ in range(50):
         sender = Sender(rng)
-        work, memory = Numbering(77, 1), Memory.empty(Numbering.fields)
+        work, memory = Numbering(77, 1), BucketRecords.empty(Numbering.fields)
         ours: list[dict[str, Any]] = []
         told: list[tuple[str, int, int]] = []
         heard = done = 0
@@ -95,12 +95,12 @@ def test_streams_are_left_as_the_core_leaves_them() -> None:
             out, after = work.done(batch, memory, 5)
             assert out.num_rows == len(messages)
             ours += out.to_pylist()
-            memory = Memory.read(after.write(1), 1)
+            memory = BucketRecords.read(after.write(1), 1)
             heard, done = len(told), len(sender.rows)
             told += sender.acknowledge()
             if rng.random() < 0.25:
                 before = numbering.by_bucket(numbering.memory_of(lasts_of(ours), "number", KEY), 1)
-                work, memory = Numbering(77, 1, before), Memory.empty(Numbering.fields)
+                work, memory = Numbering(77, 1, before), BucketRecords.empty(Numbering.fields)
                 heard, anew = 0, anew + 1
         theirs = sender.numbered()
         for queue, found in numbers_in(ours).items():
@@ -145,7 +145,7 @@ def test_a_number_is_given_once_and_in_order(rows: list[tuple[int, int, int]], c
 
 
 def test_a_stream_keeps_the_time_that_it_began() -> None:
-    work, memory = Numbering(None, 4), Memory.empty(Numbering.fields)
+    work, memory = Numbering(None, 4), BucketRecords.empty(Numbering.fields)
     out, memory = work.done(table_of([("q", 1, 0, b"a")]), memory, 1_000)
     assert out["streamId"].to_pylist() == [str(1_000 << 32 | 1)]
     out, memory = work.done(table_of([("q", 2, 0, b"b"), ("r", 2, 1, b"c")]), memory, 2_000)
@@ -161,13 +161,13 @@ def test_rows_without_a_place_get_no_number() -> None:
         changed = table.set_column(
             table.column_names.index(column), column, pa.array(values, table[column].type)
         )
-        out, _ = Numbering(1, 4).done(changed, Memory.empty(Numbering.fields), 0)
+        out, _ = Numbering(1, 4).done(changed, BucketRecords.empty(Numbering.fields), 0)
         found = {row["body"]: row["seqNumber"] for row in out.to_pylist()}
         assert found == {b"a": 1, b"b": None, b"c": 2}, column
 
 
-def held(last: int, acknowledged: int, stream: int = 5) -> Memory:
-    return Memory(
+def held(last: int, acknowledged: int, stream: int = 5) -> BucketRecords:
+    return BucketRecords(
         pa.array(["a\nq"]),
         {"stream": np.array([stream], np.uint64), "last": np.array([last]),
          "commit": np.array([1]), "send": np.array([0]),

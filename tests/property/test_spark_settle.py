@@ -21,7 +21,7 @@ from onceq.model.queue import QUOTA_UNLIMITED_KB
 from onceq.model.settings import Settings
 from onceq.spark.operators import arrivals, quotas, rules
 from onceq.spark.operators.arrivals import QueueSetup, Settler, with_answers
-from onceq.spark.operators.key_buckets import CLOCK, Memory
+from onceq.spark.operators.key_buckets import CLOCK, BucketRecords
 from onceq.spark.operators.quotas import Arrivals, Held, Limited
 from onceq.spark.operators.rules import FOREVER
 from onceq.spark.operators.settling import each
@@ -146,7 +146,7 @@ def test_quotas() -> None:
         settings, quotas_kb = Settings(), {name: rng.choice((1, 1, 2)) for name in QUEUES}
         cases = lived(rng, settings, quotas_kb)
         work = Limited(settler(settings, quotas_kb), (), 4)
-        memory = Memory.empty(Limited.fields)
+        memory = BucketRecords.empty(Limited.fields)
         cuts = sorted(rng.randint(0, len(cases)) for _ in range(2))
         rows: list[dict[str, Any]] = []
         for a, b in zip([0, *cuts], [*cuts, len(cases)], strict=True):
@@ -155,7 +155,7 @@ def test_quotas() -> None:
             again, _ = work.done(table_of(part), memory, WALL_S + ENDS)
             assert out.equals(again)
             rows += out.to_pylist()
-            memory = Memory.read(after.write(4), 4)
+            memory = BucketRecords.read(after.write(4), 4)
         classes += compare(cases, rows, settings)
         by_id = {row["message"]: row for row in rows}
         ends = [(case, by_id[id(case)]) for case in cases]
@@ -243,7 +243,7 @@ def message(queue: str, size: int, arrives_s: int = 0, received_s: int | None = 
 def test_what_lay_there_before_counts_once() -> None:
     """Also over micro-batches; a queue without a quota takes everything, and is not remembered."""
     places = {"q": QueueSetup(True, quota_bytes=1024, used_bytes=600), "free": QueueSetup(True)}
-    work, memory = Limited(Settler(places), (), 4), Memory.empty(Limited.fields)
+    work, memory = Limited(Settler(places), (), 4), BucketRecords.empty(Limited.fields)
     results = []
     for queue, size in (("Q", 424), ("q", 1), ("free", 1 << 40), ("q", 0), ("none", 5)):
         out, memory = work.done(message(queue, size), memory, WALL_S)
@@ -259,7 +259,7 @@ def test_what_lay_there_before_counts_once() -> None:
 def test_what_comes_late_counts_as_come_when_the_last_came() -> None:
     """The second leaves before the third arrives: not by what they say, but by what is known."""
     places = {"q": QueueSetup(True, quota_bytes=1024)}
-    work, memory = Limited(Settler(places), (), 4), Memory.empty(Limited.fields)
+    work, memory = Limited(Settler(places), (), 4), BucketRecords.empty(Limited.fields)
     results = []
     late = pa.concat_tables([message("q", 600, 2, 4), message("q", 600, 3)])
     for table in (message("q", 424, 9), late):
@@ -272,7 +272,7 @@ def test_sizes_beyond_all_bounds_find_no_room() -> None:
     largest = (QUOTA_UNLIMITED_KB - 1) << 10
     work = Limited(Settler({"q": QueueSetup(True, quota_bytes=largest)}), (), 4)
     rows = pa.concat_tables([message("q", size) for size in ((1 << 63) - 1,) * 2])
-    out, memory = work.done(rows, Memory.empty(Limited.fields), WALL_S)
+    out, memory = work.done(rows, BucketRecords.empty(Limited.fields), WALL_S)
     assert out["messageClass"].to_pylist() == [0x8003] * 2
     out, _ = work.done(message("q", largest), memory, WALL_S)
     assert out["result"].to_pylist() == ["waiting"]

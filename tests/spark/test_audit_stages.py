@@ -18,7 +18,7 @@ from onceq.audit.command import StageProgress
 from onceq.spark import audit as stages
 from onceq.spark import runtime
 from onceq.spark.argument_checks import original
-from onceq.spark.audit import Stages, Stopped, Tasks, attended
+from onceq.spark.audit import AuditStopped, Stages, Tasks, attended
 from tests import nursery
 from tests.audit.histories import peopled
 from tests.scratch import scratch
@@ -152,7 +152,7 @@ def test_a_signal_cancels_until_the_work_has_ended(quick: None, number: signal.S
 
     with pytest.raises(KeyboardInterrupt):
         attended(work, made, cancelled.release)
-    with pytest.raises(Stopped):
+    with pytest.raises(AuditStopped):
         made.begin("third")
     assert signal.getsignal(number) == before
 

@@ -8,7 +8,7 @@ from onceq.spark.source.offsets import Range
 
 
 def test_a_range_is_read_and_what_is_missing_is_seen(daemon: Any) -> None:
-    from onceq.spark.source.access import Access
+    from onceq.spark.source.access import LazyConnection
     from onceq.spark.source.conflicts import StreamIdentity
 
     reader = StreamIdentity(who="a test")
@@ -18,7 +18,7 @@ def test_a_range_is_read_and_what_is_missing_is_seen(daemon: Any) -> None:
         tx.send_many(queue, [f"{i}".encode() for i in range(10)])
     view = daemon.manager.queue(queue)
     whole = Range(queue, view["first_lookup"] - 1, view["last_lookup"])
-    with Access(str(daemon.path)) as access:
+    with LazyConnection(str(daemon.path)) as access:
         sight = access.look(queue)
         assert [len(batch) for batch in access.pages(queue, whole)] == [10]
         part = Range(queue, whole.after + 3, whole.after + 7)

@@ -169,7 +169,7 @@ def test_spark_puts_rows_in_the_order_of_the_operator(spark: Any, order: Any, wh
     """Nulls last, and rows that claim one place by stream and numbers; bad rows are malformed."""
     from onceq.spark.operators import eod_filter
     from onceq.spark.operators.eod import EodFilter
-    from onceq.spark.operators.key_buckets import Memory
+    from onceq.spark.operators.key_buckets import BucketRecords
 
     rng = random.Random(6)
     texts = ["9", "09", "10", "0", "x", None, "-1", str((1 << 64) - 1), str(1 << 64), "000100"]
@@ -189,7 +189,9 @@ def test_spark_puts_rows_in_the_order_of_the_operator(spark: Any, order: Any, wh
         }
     )
     done = eod_filter(spark.createDataFrame(table).repartition(3), order_by=order)
-    expected, _ = EodFilter(tuple(order or ()), 1, 0).done(table, Memory.empty(EodFilter.fields), 0)
+    expected, _ = EodFilter(tuple(order or ()), 1, 0).done(
+        table, BucketRecords.empty(EodFilter.fields), 0
+    )
 
     def told(rows: list[dict[str, Any]]) -> list[str]:
         # Rows that are alike in what orders them may change places.
@@ -321,7 +323,7 @@ def test_the_processor_alone(straight: bool) -> None:
     from pyspark.sql.streaming.tws_tester import TwsTester
 
     from onceq.spark.operators.eod import EodFilter
-    from onceq.spark.operators.key_buckets import BucketProcessor, Memory, pack, unpack
+    from onceq.spark.operators.key_buckets import BucketProcessor, BucketRecords, pack, unpack
 
     tester = TwsTester(BucketProcessor(EodFilter(("lookupId",), 4, 100), straight=straight))
 
@@ -338,12 +340,12 @@ def test_the_processor_alone(straight: bool) -> None:
     assert call([one], 1_000) == ["accept", "order-ack"]
     assert call([three], 1_010) == ["gap", "order-ack"]
     assert call([two, one], 1_020) == ["accept", "duplicate", "order-ack"]
-    memory = Memory.read(bytes(tester.peekValueState("memory", 3)[0]), 4)
+    memory = BucketRecords.read(bytes(tester.peekValueState("memory", 3)[0]), 4)
     assert memory.fields["last"].tolist() == [2]
     assert memory.fields["seen"].tolist() == [1_020]
     assert call([one], 1_120) == ["accept", "order-ack"]
     with pytest.raises(Exception, match="buckets=4"):
-        Memory.read(memory.write(4), 5)
+        BucketRecords.read(memory.write(4), 5)
 
 
 def test_mistakes_are_told_before_anything_runs(spark: Any) -> None:

@@ -19,7 +19,7 @@ import pytest
 from onceq.cli.main import run as cli
 from onceq.cli.spark import _tell
 from onceq.errors import ConfigurationError, QueueNotFound
-from onceq.spark.land.plan import LIBRARIES, Plan
+from onceq.spark.land.plan import LIBRARIES, LandPlan
 from onceq.spark.land.run import LandedBatch, LandingResult, _options, _remove_done, held, land, run
 from onceq.spark.land.tables import open_table
 from tests.spark.conftest import Daemon
@@ -65,7 +65,7 @@ class Pier:
 
     def run(self, **more: Any) -> LandingResult:
         options = {"body": "json", "schema": SCHEMA, "identified": True, "proof": True, **more}
-        plan = Plan(str(self.daemon.path), self.queue, self.to, **options)
+        plan = LandPlan(str(self.daemon.path), self.queue, self.to, **options)
         return land(self.spark, plan, self.steps.append)
 
     def rows(self, *columns: str, errors: bool = False) -> list[tuple[Any, ...]]:
@@ -151,7 +151,7 @@ def test_a_schema_grows_and_unknown_fields_may_be_left_out(pier: Pier) -> None:
 
 def columns_of(kind: str, to: Path, *columns: str) -> list[tuple[Any, ...]]:
     """Some columns of a table, by place in the queue, as the library of its kind has them."""
-    table = open_table(Plan("hub", "q", to, table=kind), "nobody")
+    table = open_table(LandPlan("hub", "q", to, table=kind), "nobody")
     rows = [row for batch in table.read(["lookupId", *columns]) for row in batch.to_pylist()]
     rows.sort(key=lambda row: row["lookupId"])
     return [tuple(row[name] for name in columns) for row in rows]
@@ -261,17 +261,17 @@ def test_a_mistyped_queue_is_told_before_anything_is_done(
     to = tmp_path / "to"
     queue = r"private$\mistyped"
     with pytest.raises(QueueNotFound, match="mistyped"):
-        run("local", Plan(str(daemon.path), queue, to), print, print)
+        run("local", LandPlan(str(daemon.path), queue, to), print, print)
     plain = r"private$\plain-to-land"
     daemon.manager.create_queue(plain)
     with pytest.raises(ConfigurationError, match="a stream needs a transactional queue"):
-        run("local", Plan(str(daemon.path), plain, to), print, print)
+        run("local", LandPlan(str(daemon.path), plain, to), print, print)
     with pytest.raises(ConfigurationError, match="neither a directory nor an address"):
-        run("local", Plan(str(tmp_path / "nohub"), queue, to), print, print)
+        run("local", LandPlan(str(tmp_path / "nohub"), queue, to), print, print)
     assert not to.exists()
     # One that is away may come back, and there is nothing wrong with the queue then.
     with pytest.raises(AssertionError, match="Spark was started"):
-        run("local", Plan("127.0.0.1:9", queue, to), print, print)
+        run("local", LandPlan("127.0.0.1:9", queue, to), print, print)
 
 
 def test_a_schema_that_is_not_there_is_named_once(
@@ -295,7 +295,7 @@ def test_who_stops_does_not_wait_for_a_queue_manager_that_is_away(
     monkeypatch.setattr("onceq.spark.connections.pause", wait)
     end = {"names": {"i": "q"}, "query": "x", "subscription": "s", "to": {"i": 1}}
     memory: Any = SimpleNamespace(end_of_last=lambda: end)
-    _remove_done(memory, _options(Plan("127.0.0.1:9", "q", tmp_path), "s"))
+    _remove_done(memory, _options(LandPlan("127.0.0.1:9", "q", tmp_path), "s"))
     assert "messages of a committed batch are not removed yet" in caplog.text
 
 
@@ -324,7 +324,7 @@ def test_messages_behind_an_open_transaction_are_not_passed_over_in_silence(
     daemon.manager.create_queue(queue, transactional=True)
     with daemon.manager.transaction() as tx:
         tx.send_many(queue, [b"0", b"1", b"2"])
-    plan = Plan(str(daemon.path), queue, tmp_path / "to")
+    plan = LandPlan(str(daemon.path), queue, tmp_path / "to")
     assert held(plan) == 0
     with daemon.manager.transaction() as tx:
         tx.receive(queue)

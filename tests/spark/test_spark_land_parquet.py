@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from onceq.cli.main import run as cli
-from onceq.spark.land.plan import Plan
+from onceq.spark.land.plan import LandPlan
 from onceq.spark.land.run import LandedBatch, LandingResult, land
 
 pytestmark = pytest.mark.spark
@@ -34,7 +34,7 @@ class Pump:
 
     def run(self, **more: Any) -> LandingResult:
         options: dict[str, Any] = {"batch_messages": 10, "columns": ("lookupId", "body"), **more}
-        plan = Plan(str(self.daemon.path), self.queue, self.to, **options)
+        plan = LandPlan(str(self.daemon.path), self.queue, self.to, **options)
         return land(self.spark, plan, self.steps.append)
 
     def rows(self) -> list[str]:

@@ -280,16 +280,16 @@ def test_what_is_missing_from_a_batch_that_comes_again_is_told_before_a_sink_is_
 def test_only_a_batch_that_comes_again_is_asked_about(
     daemon: Any, queue: str, readers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from onceq.spark.source.access import Access
+    from onceq.spark.source.access import LazyConnection
 
     asked: list[str] = []
-    real = Access.count
+    real = LazyConnection.count
 
-    def count(self: Access, queue: str, part: Any, **limits: int) -> RangeView:
+    def count(self: LazyConnection, queue: str, part: Any, **limits: int) -> RangeView:
         asked.append(queue)
         return real(self, queue, part, **limits)
 
-    monkeypatch.setattr(Access, "count", count)
+    monkeypatch.setattr(LazyConnection, "count", count)
     send(daemon, queue, "a")
     driver = readers(queue)
     start = driver.first()

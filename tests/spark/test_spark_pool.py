@@ -9,20 +9,20 @@ import pytest
 
 from onceq.errors import ServiceNotAvailable
 from onceq.spark import connections
-from onceq.spark.connections import FROM_ENVIRONMENT, Patience, Pool
-from onceq.spark.source.access import Access
+from onceq.spark.connections import FROM_ENVIRONMENT, ConnectionPool, Patience
+from onceq.spark.source.access import LazyConnection
 
 PATIENCE = Patience()
 WAIT_S = 30.0
 
 
-def reading(kept: Pool, daemon: Any, patience: Patience = PATIENCE) -> Any:
+def reading(kept: ConnectionPool, daemon: Any, patience: Patience = PATIENCE) -> Any:
     where = str(daemon.path)
-    return kept.borrowed((where, patience), lambda: Access(where, patience))
+    return kept.borrowed((where, patience), lambda: LazyConnection(where, patience))
 
 
 def test_a_connection_is_used_again(daemon: Any) -> None:
-    kept = Pool(keep_s=WAIT_S)
+    kept = ConnectionPool(keep_s=WAIT_S)
     with reading(kept, daemon) as one:
         assert one.who("q")[0] == "HUB"
         with reading(kept, daemon) as beside:
@@ -41,7 +41,7 @@ def test_one_for_writing_is_used_again_by_the_next_task(
     daemon: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also when the queue manager was started again between two tasks."""
-    pool_of_process = Pool(keep_s=WAIT_S)
+    pool_of_process = ConnectionPool(keep_s=WAIT_S)
     monkeypatch.setattr(connections, "POOL", pool_of_process)
     where = str(daemon.path)
     with (
@@ -66,7 +66,7 @@ def test_one_for_writing_is_used_again_by_the_next_task(
 
 
 def test_one_that_failed_is_not_used_again(daemon: Any) -> None:
-    kept = Pool(keep_s=WAIT_S)
+    kept = ConnectionPool(keep_s=WAIT_S)
     with pytest.raises(KeyError), reading(kept, daemon) as one:
         one.who("q")
         raise KeyError
@@ -75,7 +75,7 @@ def test_one_that_failed_is_not_used_again(daemon: Any) -> None:
 
 
 def test_one_that_nobody_wants_is_closed(daemon: Any) -> None:
-    kept = Pool(keep_s=0.0)
+    kept = ConnectionPool(keep_s=0.0)
     closed = threading.Event()
     with reading(kept, daemon) as one:
         one.who("q")

@@ -17,7 +17,7 @@ import pytest
 
 import onceq
 from onceq.errors import ConfigurationError, MessagesMissing, SharingViolation
-from onceq.spark.source.access import Access
+from onceq.spark.source.access import LazyConnection
 from onceq.spark.source.offsets import lag
 
 pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onceq[spark]")
@@ -325,7 +325,7 @@ def test_who_does_not_answer_is_named() -> None:
 def test_a_pickled_access_has_no_connection(daemon: Any, queue: str) -> None:
     from pyspark import cloudpickle
 
-    with Access(str(daemon.path)) as access:
+    with LazyConnection(str(daemon.path)) as access:
         access.look(queue)
         copy = cloudpickle.loads(cloudpickle.dumps(access))
         assert (copy.where, copy.patience) == (access.where, access.patience)

@@ -23,7 +23,7 @@ from onceq.errors import QueueNotFound, ServiceNotAvailable  # noqa: E402
 from onceq.model.branches import ONCEQ_FORMAT, Xid  # noqa: E402
 from onceq.spark.sink import branches  # noqa: E402
 from onceq.spark.sink.options import SinkOptions, parse_sink  # noqa: E402
-from onceq.spark.sink.task import Job, Staged, stage  # noqa: E402
+from onceq.spark.sink.task import Staged, TaskBatch, stage  # noqa: E402
 from onceq.spark.sink.writer import OnceqWriter, StagedMessage  # noqa: E402
 from tests.daemon.applications import Daemon  # noqa: E402
 from tests.daemon.cutting import AFTER, BEFORE, HALF, LATE, LATER, Relay  # noqa: E402
@@ -104,7 +104,7 @@ def commit(chosen: SinkOptions, version: int, *staged: Staged) -> None:
     """As the driver does."""
     writer = OnceqWriter(chosen, NAMES)
     writer.commit([
-        StagedMessage(Job(APP, version, "", partition), part)
+        StagedMessage(TaskBatch(APP, version, "", partition), part)
         for partition, part in enumerate(staged)
     ])  # fmt: skip
 
@@ -125,7 +125,7 @@ def test_an_answer_is_lost_at_any_request_of_a_task(place: Place, when: str) -> 
     chosen = options(place.relay)
     for at in range(1, REQUESTS_MAX):
         place.relay.cut_number(at, when)
-        staged = stage(batches(alternating), NAMES, chosen, Job(APP, at, "", 0))
+        staged = stage(batches(alternating), NAMES, chosen, TaskBatch(APP, at, "", 0))
         done = not place.relay.armed
         place.relay.let_go()
         listed = {str(Xid(ONCEQ_FORMAT, *xid)) for xid in staged.branches}
@@ -143,7 +143,7 @@ def test_an_answer_is_lost_at_any_request_of_a_task(place: Place, when: str) -> 
 def test_an_answer_is_lost_at_any_request_of_the_driver(place: Place, when: str) -> None:
     chosen = options(place.relay)
     for at in range(1, REQUESTS_MAX):
-        staged = stage(batches(alternating), NAMES, chosen, Job(APP, at, "", 0))
+        staged = stage(batches(alternating), NAMES, chosen, TaskBatch(APP, at, "", 0))
         place.relay.cut_number(at, when)
         commit(chosen, at, staged)
         place.check(*EXPECTED)
@@ -165,7 +165,7 @@ def test_an_answer_is_lost_at_either_of_two_queue_managers(
 
     for at in range(1, REQUESTS_MAX):
         both[broken].relay.cut_number(at, when)
-        staged = stage(batches(to), NAMES, chosen, Job(APP, at, "", 0))
+        staged = stage(batches(to), NAMES, chosen, TaskBatch(APP, at, "", 0))
         both[broken].relay.let_go()
         commit(chosen, at, staged)
         for number, place in enumerate(both):
@@ -216,7 +216,7 @@ def test_a_queue_manager_is_killed_while_a_task_stages(
     for moment in (2, 5):
         caplog.clear()
         with caplog.at_level(logging.WARNING, "onceq.spark"):
-            staged = stage(killed_at(place, moment), NAMES, chosen, Job(APP, moment, "", 0))
+            staged = stage(killed_at(place, moment), NAMES, chosen, TaskBatch(APP, moment, "", 0))
         away, back = [record.getMessage() for record in caplog.records]
         assert "does not answer" in away
         assert "answers again" in back
@@ -228,7 +228,7 @@ def test_a_queue_manager_is_killed_while_a_task_stages(
 @pytest.mark.usefixtures("missed")
 def test_a_queue_manager_is_killed_while_the_driver_commits(place: Place) -> None:
     chosen = options(place.relay)
-    staged = stage(batches(lambda n: Q), NAMES, chosen, Job(APP, 1, "", 0))
+    staged = stage(batches(lambda n: Q), NAMES, chosen, TaskBatch(APP, 1, "", 0))
     place.daemon.kill()
     commit(chosen, 1, staged)
     commit(chosen, 1, staged)
@@ -239,7 +239,7 @@ def test_one_that_stays_away_fails_the_write_in_the_end(place: Place) -> None:
     chosen = options(place.relay, retryTimeout="100ms")
     rows = itertools.chain(itertools.islice(batches(lambda n: Q), 1), dying(place))
     with pytest.raises(ServiceNotAvailable) as failed:
-        stage(rows, NAMES, chosen, Job(APP, 1, "", 0))
+        stage(rows, NAMES, chosen, TaskBatch(APP, 1, "", 0))
     assert failed.value.text.startswith("[")
     assert "tried" in failed.value.text
     assert place.relay.where in failed.value.text
@@ -264,5 +264,5 @@ def test_a_row_that_is_refused_when_it_is_sent_again_is_named(place: Place) -> N
         yield first
 
     with pytest.raises(QueueNotFound, match=r"ALPHA: a row up to \d+ of partition 0"):
-        stage(rows(), NAMES, chosen, Job(APP, 1, "", 0))
+        stage(rows(), NAMES, chosen, TaskBatch(APP, 1, "", 0))
     assert place.prepared() == set()

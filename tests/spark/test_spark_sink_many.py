@@ -23,7 +23,7 @@ from onceq.errors import (  # noqa: E402
 from onceq.model.branches import ONCEQ_FORMAT, Xid  # noqa: E402
 from onceq.model.views.looks import GroupResult  # noqa: E402
 from onceq.spark.sink.options import parse_sink  # noqa: E402
-from onceq.spark.sink.task import Job, Staged, stage  # noqa: E402
+from onceq.spark.sink.task import Staged, TaskBatch, stage  # noqa: E402
 from onceq.spark.sink.writer import decide, tell  # noqa: E402
 from tests.scratch import scratch  # noqa: E402
 
@@ -50,7 +50,7 @@ class Managers:
         given = {"queueManager": ",".join(NAMES), "queue": Q, **options}
         return stage(
             [batch], names or ("body",), parse_sink(given, stream=True),
-            Job(APP, version, "", partition),
+            TaskBatch(APP, version, "", partition),
             lambda address: nullcontext(self.made[NAMES.index(address)]),
         )  # fmt: skip
 

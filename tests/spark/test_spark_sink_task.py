@@ -18,11 +18,11 @@ from onceq.errors import QueueNotFound, RolledBack, SendFailed  # noqa: E402
 from onceq.model.branches import ONCEQ_FORMAT, Xid  # noqa: E402
 from onceq.spark.sink import branches  # noqa: E402
 from onceq.spark.sink.options import parse_sink  # noqa: E402
-from onceq.spark.sink.task import Job, Staged, stage  # noqa: E402
+from onceq.spark.sink.task import Staged, TaskBatch, stage  # noqa: E402
 from tests.scratch import scratch  # noqa: E402
 
 QUEUE = r"private$\q"
-JOB = Job("app", 0, "", 3)
+JOB = TaskBatch("app", 0, "", 3)
 
 
 @pytest.fixture
@@ -49,7 +49,9 @@ def batches(*bodies: bytes, size: int = 4) -> Iterator[Any]:
 class _Task:
     """A task of a write at one queue manager that is there already."""
 
-    def __init__(self, qm: onceq.QueueManager, names: tuple[str, ...], options: Any, job: Job):
+    def __init__(
+        self, qm: onceq.QueueManager, names: tuple[str, ...], options: Any, job: TaskBatch
+    ):
         self._stage = partial(
             stage, names=names, options=options, job=job, opened=lambda address: nullcontext(qm)
         )

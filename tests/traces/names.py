@@ -16,7 +16,7 @@ from onceq.packet.acks import (
     EndsAsked,
     EndsOpen,
     Inquiry,
-    Memory,
+    StreamMemory,
     TurnedAway,
     TwoLives,
     is_order_queue,
@@ -158,7 +158,7 @@ class Names:
             case told:
                 return "settlement: " + "; ".join(self._memory(m) for m in told)
 
-    def _memory(self, memory: Memory) -> str:
+    def _memory(self, memory: StreamMemory) -> str:
         text = f"{self.stream(memory.stream)} "
         text += f"accepted {memory.since} to {memory.last}" if memory.last else "nothing accepted"
         if memory.passed:

@@ -20,7 +20,7 @@ from onceq.core.decision import (
     Sight,
     Transmit,
 )
-from onceq.core.state.branch_table import Branch
+from onceq.core.state.branch_table import PreparedBranch
 from onceq.core.state.records import PUT_EXPRESS, SET_ASIDE, Change, Op, Put, RangeChange, decode
 from onceq.core.state.setups import Paused, Setup
 from onceq.errors import OnceqError
@@ -62,7 +62,7 @@ def records(node: Node, names: Names, payload: bytes, position: int) -> list[str
     record = decode(memoryview(payload), position)
     if isinstance(record, Setup):
         return [_setup(node, record)]
-    if isinstance(record, Branch):
+    if isinstance(record, PreparedBranch):
         return [f"prepare of branch {record.xid}", *_promised(node, names, record)]
     change, _ = record
     return ["change", *_change(node, names, change)]
@@ -81,7 +81,7 @@ def _setup(node: Node, record: Setup) -> str:
     return " ".join((f"setup {record.verb}", *said))
 
 
-def _promised(node: Node, names: Names, branch: Branch) -> Iterator[str]:
+def _promised(node: Node, names: Names, branch: PreparedBranch) -> Iterator[str]:
     for send in branch.sends:
         yield f"will send to {send['to']}"
     for _, queue, lane, first, count, *_ in branch.receives:

@@ -15,7 +15,7 @@ from typing import Any
 from onceq.model.branches import ONCEQ_FORMAT, Xid, make_gtrid
 from onceq.model.requests import AskOutcome
 from onceq.model.results import Outcome
-from onceq.partners.procedures import Step, What
+from onceq.partners.procedures import ProcedureStep, What
 from onceq.partners.recovery import Recovery
 from proof.sim.apps.apps import Lost, Sleep
 from proof.sim.apps.clients import Client, Died, Talk
@@ -138,7 +138,7 @@ class Coordinators(Deciders):
                 made.append(ManagerPartner(self.books, self.work, share, client, at))
         return made
 
-    def trouble(self, client: Client, step: Step, partners: list[Partner]) -> None:
+    def trouble(self, client: Client, step: ProcedureStep, partners: list[Partner]) -> None:
         """The manager that is asked for a step may soon crash, or the one that has decided."""
         kernel, node = self.kernel, client.node
         telling = step.what is What.COMMIT and client.rng.random() < 0.4

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from onceq.errors import InDoubt, OnceqError, RolledBack
 from onceq.model.requests import Abort, Request
-from onceq.partners.procedures import Step, Steps, undoing
+from onceq.partners.procedures import ProcedureStep, Steps, undoing
 from onceq.partners.recovery import Recovery
 from proof.sim.apps.apps import Lost, Sleep
 from proof.sim.apps.clients import Client, Died, Link, Talk
@@ -241,7 +241,7 @@ class Program(ABC):
             return stop.value
 
     @abstractmethod
-    def _do(self, step: Step) -> Talk: ...
+    def _do(self, step: ProcedureStep) -> Talk: ...
 
     def _give_up(self) -> Talk:
         self._case.told = False

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from onceq.errors import LinkLost, OnceqError, UnknownBranch
-from onceq.model.branches import ONCEQ_FORMAT, Decision, Xid, make_gtrid, xid_by_row
+from onceq.model.branches import ONCEQ_FORMAT, DecisionState, Xid, make_gtrid, xid_by_row
 from onceq.model.requests import (
     AskDecision,
     AskRows,
@@ -137,7 +137,7 @@ class SimulatedPromiser:
 
     def decision(self, gtrid: bytes) -> Talk:
         """See Decider."""
-        decision: Decision = yield from self._ask(AskDecision(gtrid))
+        decision: DecisionState = yield from self._ask(AskDecision(gtrid))
         return decision
 
     def open_decisions(self) -> Talk:

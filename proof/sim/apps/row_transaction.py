@@ -23,7 +23,7 @@ from onceq.model.requests import (
     RollbackBranch,
 )
 from onceq.partners import procedures
-from onceq.partners.procedures import Step, Steps, What
+from onceq.partners.procedures import ProcedureStep, Steps, What
 from proof.sim.apps import deciders
 from proof.sim.apps.apps import Lost, Sleep
 from proof.sim.apps.clients import Client, Link, Talk
@@ -108,7 +108,7 @@ class RowTransaction(Program):
 
     # ---- steps --------------------------------------------------------------------------
 
-    def _do(self, step: Step) -> Talk:
+    def _do(self, step: ProcedureStep) -> Talk:
         self.owner.trouble(self.client)
         database, case, connection = self.case.database, self.case, self.connection
         if step.what is What.PROMISE:

@@ -15,7 +15,7 @@ from onceq.model.branches import NUMBER_BYTES
 from onceq.model.identity import TransactionId
 from onceq.model.requests import Begin, Commit, DecisionDone, Enlist, LeaveDecision
 from onceq.partners import procedures
-from onceq.partners.procedures import Step, Steps, What
+from onceq.partners.procedures import ProcedureStep, Steps, What
 from proof.sim.apps import deciders
 from proof.sim.apps.apps import Lost
 from proof.sim.apps.clients import Client, Link, Talk
@@ -36,7 +36,7 @@ class Owner(deciders.Owner, Protocol):
     def partners(self, client: Client, whole: Whole) -> list[Partner]:
         """Choose those of a transaction."""
 
-    def trouble(self, client: Client, step: Step, partners: list[Partner]) -> None:
+    def trouble(self, client: Client, step: ProcedureStep, partners: list[Partner]) -> None:
         """A step is about to be asked for; somebody may soon crash over it."""
 
 
@@ -92,7 +92,7 @@ class SharedTransaction(Program):
         talk = self.work.receive if self.rng.random() < 0.4 else self.work.send
         yield from self.client.over(self.link, talk(node, unit, number))
 
-    def _do(self, step: Step) -> Talk:
+    def _do(self, step: ProcedureStep) -> Talk:
         self.owner.trouble(self.client, step, self.partners)
         if step.what is What.DECIDE:
             return (yield from self._decide())

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, Protocol
 
 from onceq.errors import LinkLost, OnceqError, PartnerLost, RolledBack, UnknownBranch
-from onceq.model.branches import Decision, Leave, Vote, Xid
+from onceq.model.branches import DecisionState, Leave, Vote, Xid
 from onceq.model.identity import guid_text
 from onceq.model.requests import (
     AskDecision,
@@ -296,10 +296,10 @@ class Decider:
             raise answer
         return answer
 
-    def decision(self, gtrid: bytes) -> Generator[Any, Any, Decision]:
+    def decision(self, gtrid: bytes) -> Generator[Any, Any, DecisionState]:
         """See Decider."""
-        decision: Decision = yield from self._ask(AskDecision(gtrid))
-        if decision is Decision.COMMITTED:
+        decision: DecisionState = yield from self._ask(AskDecision(gtrid))
+        if decision is DecisionState.COMMITTED:
             self.books.decided(self.books.wholes[gtrid])
         return decision
 

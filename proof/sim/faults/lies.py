@@ -14,7 +14,7 @@ from onceq.model.resultcodes import MessageClass
 from onceq.model.run import Run
 from onceq.packet.acks import (
     Inquiry,
-    Memory,
+    StreamMemory,
     TurnedAway,
     TwoLives,
     final_ack,
@@ -93,14 +93,14 @@ def asked(asker: bytes, to: bytes, queue: str, stream: int, live: int, *, sent_s
 
 def settled(acker: bytes, to: bytes, stream: int, last: int, *, sent_s: int) -> bytes:
     """A settlement: nothing up to ``last`` has arrived in that stream."""
-    told = [Memory(stream, 1, last, True, ((1, last),))]
+    told = [StreamMemory(stream, 1, last, True, ((1, last),))]
     return settlement(told, own=acker, own_message=MESSAGE, sent_time=sent_s,
                       destination_manager=to)  # fmt: skip
 
 
 def arrived(acker: bytes, to: bytes, stream: int, last: int, *, sent_s: int) -> bytes:
     """A settlement: everything up to ``last`` has arrived in that stream."""
-    return settlement([Memory(stream, 1, last, True)], own=acker, own_message=MESSAGE,
+    return settlement([StreamMemory(stream, 1, last, True)], own=acker, own_message=MESSAGE,
                       sent_time=sent_s, destination_manager=to)  # fmt: skip
 
 

@@ -30,7 +30,7 @@ from onceq.errors import OnceqError, SyncFailed
 from onceq.model.marks import Now
 from onceq.service import config, logs
 from onceq.service.clock import SystemClock
-from onceq.service.daemon import Daemon, run
+from onceq.service.daemon import ManagerDaemon, run
 from onceq.store.files import RealFiles
 from onceq.testing.disk import PointedStore, Points
 from proof.sim.process.virtual import HandClock, VirtualLoop
@@ -69,9 +69,9 @@ class Held:
         self._socket.connect(control)
         self._kept = b""
         self._asked: int | None = None
-        self._daemon: Daemon | None = None
+        self._daemon: ManagerDaemon | None = None
 
-    def ready(self, daemon: Daemon) -> None:
+    def ready(self, daemon: ManagerDaemon) -> None:
         """It listens: from now on it takes orders."""
         self._daemon = daemon
         self.loop.add_reader(self._socket, self._read)

@@ -150,7 +150,7 @@ class LocalAccount(Rogue):
 
     def _asked(self, *said: list[Any], stays: bool = True, door: str = "tcp") -> bytes:
         name = self.rng.choice(OPEN)
-        hello = frames.frame(1, frames.Code.HELLO, frames.Hello(frames.VERSION, "games"))
+        hello = frames.frame(1, frames.FrameCode.HELLO, frames.Hello(frames.VERSION, "games"))
         say = b"".join(map(bytes, (*hello, *(part for each in said for part in each))))
         if door == "unix":
             path = str(self.honest.nodes[name].path / "onceq.sock")
@@ -173,10 +173,10 @@ class LocalAccount(Rogue):
         return True
 
     def _token(self) -> bool:
-        proof = frames.frame(1, frames.Code.PROVE, frames.Prove("tools", os.urandom(32)))
+        proof = frames.frame(1, frames.FrameCode.PROVE, frames.Prove("tools", os.urandom(32)))
         hello = frames.Hello(frames.VERSION, "games", os.urandom(64).hex())
         name = self.rng.choice(OPEN)
-        said = (*proof, *frames.frame(2, frames.Code.HELLO, hello))
+        said = (*proof, *frames.frame(2, frames.FrameCode.HELLO, hello))
         look = written(3, requests.Look("queues"))
         heard, _ = self._do(
             "tcp", say=b"".join(map(bytes, (*said, *look))), port=self.honest.clients[name],

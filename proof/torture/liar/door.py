@@ -20,7 +20,7 @@ from onceq.model.identity import NO_GUID
 from onceq.model.run import Buffer
 from onceq.service import engine
 from onceq.service.main import main
-from onceq.service.sessions import Connection, Sessions
+from onceq.service.sessions import SessionConnection, Sessions
 from onceq.wire.mqqb.session import Session
 
 FILE = "parser-door"
@@ -82,7 +82,7 @@ class CountingSessions(Sessions):
     """Of those from addresses that are listed."""
 
     def _begin(
-        self, connection: Connection, address: str, outgoing: int, peer: bytes,
+        self, connection: SessionConnection, address: str, outgoing: int, peer: bytes,
         who: Identification, host: str = "",
     ) -> int:  # fmt: skip
         if who.proof is Proof.ADDRESS:

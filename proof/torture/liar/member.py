@@ -22,8 +22,8 @@ from onceq.embedded import data_directory, trusting
 from onceq.errors import AccessDenied, ManagerAway
 from onceq.model.identity import guid_bytes, guid_text
 from onceq.tls import authority, folder, joining, members
-from onceq.tls.contexts import Files, client_context, server_context
-from onceq.tls.invitations import Code
+from onceq.tls.contexts import IdentityFiles, client_context, server_context
+from onceq.tls.invitations import InvitationCode
 from proof.sim.faults import lies
 from proof.torture.liar.honest import CLOSED, SEALED, SECRET, SECRETS, connected, now_s
 from proof.torture.liar.lies import ENDS
@@ -43,7 +43,7 @@ class _Member:
         self.guid = guid_bytes(trusting.join(str(path), self.code).id)
         found = folder.files_of(str(path))
         assert found is not None, "it has just joined"
-        self.files: Files = found
+        self.files: IdentityFiles = found
 
     def context(self) -> ssl.SSLContext:
         """Its own way out to other queue managers."""
@@ -225,7 +225,7 @@ class Member(Rogue):
         key = authority.make_key()
         request = authority.make_request(key, os.urandom(16), "MALLORY", ("mallory",))
         try:
-            code = Code.parse(self._mallory.code)
+            code = InvitationCode.parse(self._mallory.code)
             made = joining.join(code, request, now_s())
         except (AccessDenied, ManagerAway):
             return True

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from onceq.model.marks import DAY_S
 from onceq.tls import authority, folder
-from onceq.tls.contexts import APPLICATIONS, Files, client_context, server_context
+from onceq.tls.contexts import APPLICATIONS, IdentityFiles, client_context, server_context
 
 EXPIRED_S = 500 * DAY_S
 """Older than any certificate gets."""
@@ -69,7 +69,7 @@ class Ways:
         """Answer whoever has connected: with a good certificate, or as a stranger can."""
         made = self._certificate(guid) if known else self._issued(self._foreign, guid)
         with _kept(made) as name:
-            context = server_context(Files(name, name, self._trusted), peers=True)
+            context = server_context(IdentityFiles(name, name, self._trusted), peers=True)
         return context.wrap_socket(line, server_side=True)
 
     def _without(self, line: socket.socket, guid: bytes) -> socket.socket:

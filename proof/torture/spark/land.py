@@ -27,7 +27,7 @@ from typing import IO
 
 import onceq
 from onceq.client.stopping import pause
-from onceq.spark.land.plan import TABLES, Plan
+from onceq.spark.land.plan import TABLES, LandPlan
 from onceq.spark.runtime import QUICK
 from proof.nodes import Node, free_port
 from proof.torture.command import command
@@ -129,7 +129,7 @@ def run(
     """Do it all in a folder; every process is gone when this returns or raises."""
     alpha = Node(folder, "ALPHA", free_port(), {}, settings=SETTINGS)
     chance = random.Random(f"{seed} land")
-    plan = Plan(str(alpha.path), IN_QUEUE, folder / "table", table=kind)
+    plan = LandPlan(str(alpha.path), IN_QUEUE, folder / "table", table=kind)
     (folder / "schema.sql").write_text("n BIGINT NOT NULL, padding STRING")
     land: LandSide | None = None
     driver: Driver | None = None
@@ -188,7 +188,7 @@ def _kill_again_and_again(
     return []
 
 
-def _end(land: LandSide, plan: Plan, driver: Driver) -> list[str]:
+def _end(land: LandSide, plan: LandPlan, driver: Driver) -> list[str]:
     """Stop in order, land what is left, and look."""
     problems = []
     code = land.end(signal.SIGINT)

@@ -26,7 +26,7 @@ from onceq.audit.engine import (
     COUNTING,
     FOLLOWING,
     JUDGING,
-    Engine,
+    SqlEngine,
     count_unread,
     give_names,
     make_ledger,
@@ -52,7 +52,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def stories(
-    engine: Engine, rules: Sequence[Rule], histories: Sequence[Coverage]
+    engine: SqlEngine, rules: Sequence[Rule], histories: Sequence[Coverage]
 ) -> list[dict[str, Any]]:
     """The first messages that contradict an invariant, with what is wrong and their events."""
     wrong = engine.rows(f"""
@@ -97,7 +97,7 @@ def _title(row: Mapping[str, Any], route: str) -> str:
     return f"{which}of {row['sender']}{place} ({route or 'route unknown'})"
 
 
-def _lines(engine: Engine, messages: Sequence[Mapping[str, Any]], acts: Acts) -> list[list[str]]:
+def _lines(engine: SqlEngine, messages: Sequence[Mapping[str, Any]], acts: Acts) -> list[list[str]]:
     """The events of each message, and those that name it and no place in a stream."""
     if not messages:
         return []
@@ -275,7 +275,7 @@ def check(wish: Wish) -> None:
 
 
 def audit(
-    engine: Engine, histories: Sequence[files.Coverage], wish: Wish, begin: Begin
+    engine: SqlEngine, histories: Sequence[files.Coverage], wish: Wish, begin: Begin
 ) -> dict[str, Any]:
     """The findings about the events of an engine, written to where they are wished."""
     settled = wish.settled
@@ -335,7 +335,7 @@ def audit(
 
 
 def _write(
-    engine: Engine, said: dict[str, Any], rules: Sequence[Rule], wish: Wish, begin: Begin
+    engine: SqlEngine, said: dict[str, Any], rules: Sequence[Rule], wish: Wish, begin: Begin
 ) -> None:
     """Write what is asked for."""
     moved = measure.traffic(engine) if wish.to or wish.html else []

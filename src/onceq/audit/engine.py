@@ -34,7 +34,7 @@ _DIRECT: Final = re.compile(r"DIRECT=(OS|TCP|HTTPS?):[^\\]+\\", re.IGNORECASE)
 _BLOCK: Final = re.compile(r"^-- table (\w+):", re.MULTILINE)
 
 
-class Engine(Protocol):
+class SqlEngine(Protocol):
     """Runs SQL over the events of histories, and keeps the tables that this makes."""
 
     def names(self, column: str) -> dict[Any, str]:
@@ -90,7 +90,7 @@ def blocks(name: str, *, settled: bool) -> dict[str, str]:
     return found
 
 
-def make_ledger(engine: Engine, names: Sequence[str], *, settled: bool) -> None:
+def make_ledger(engine: SqlEngine, names: Sequence[str], *, settled: bool) -> None:
     """Make some tables of ``ledger.sql``, in this order."""
     queries = blocks("ledger.sql", settled=settled)
     for name in names:
@@ -99,7 +99,7 @@ def make_ledger(engine: Engine, names: Sequence[str], *, settled: bool) -> None:
         engine.drop(name)
 
 
-def count_unread(engine: Engine, histories: Sequence[Coverage]) -> None:
+def count_unread(engine: SqlEngine, histories: Sequence[Coverage]) -> None:
     """Tell histories of their rows that do not say which message they are about."""
     nobody = [key for key, text in engine.names("party").items() if text == NOBODY]
     by_id = {one.id: one for one in histories}
@@ -118,7 +118,7 @@ def literal(key: Any) -> str:
     return f"'{key}'" if isinstance(key, str) else str(key)
 
 
-def give_names(engine: Engine, histories: Sequence[Coverage]) -> None:
+def give_names(engine: SqlEngine, histories: Sequence[Coverage]) -> None:
     """Make ``party`` and ``queue_name``: what is known of managers and of names of queues."""
     parties = engine.names("party")
     by_id = {one.id: one for one in histories}
@@ -181,7 +181,7 @@ def path_of(name: str) -> str:
     return _DIRECT.sub("", name.split(";")[0], count=1)
 
 
-def one_row(engine: Engine, query: str) -> dict[str, Any]:
+def one_row(engine: SqlEngine, query: str) -> dict[str, Any]:
     """The only row of a query."""
     (row,) = engine.rows(query)
     return row

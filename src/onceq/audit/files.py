@@ -50,7 +50,7 @@ Ranges = list[list[int]]
 
 
 @dataclass(slots=True)
-class Numbering:
+class FileNumbering:
     """What is known of the numbers up to the end of a file; as JSON it goes into a proof.
 
     Attributes:
@@ -171,7 +171,7 @@ class Coverage:
     silent: list[str] = field(default_factory=list)
     acts_to: dict[str, int] = field(default_factory=dict)
     acts: list[Told] = field(default_factory=list)
-    numbering: Numbering = field(default_factory=Numbering)
+    numbering: FileNumbering = field(default_factory=FileNumbering)
 
     @property
     def whole(self) -> bool:

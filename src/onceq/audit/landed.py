@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onceq.audit.engine import Engine, blocks, one_row
+from onceq.audit.engine import SqlEngine, blocks, one_row
 from onceq.audit.files import Coverage
 from onceq.audit.rules import Rule
 from onceq.errors import ConfigurationError
@@ -89,7 +89,7 @@ class TableRows:
     unknown: list[str]
 
 
-def read_rows(engine: Engine, table: Landed, histories: Sequence[Coverage]) -> TableRows:
+def read_rows(engine: SqlEngine, table: Landed, histories: Sequence[Coverage]) -> TableRows:
     """All rows of a table and of its bad ones; what names their sources is added to the engine.
 
     Raises:
@@ -131,7 +131,7 @@ def read_rows(engine: Engine, table: Landed, histories: Sequence[Coverage]) -> T
 
 
 def _row_columns(
-    engine: Engine, batch: pa.RecordBatch, managers: Mapping[str, Any], hosts: set[str]
+    engine: SqlEngine, batch: pa.RecordBatch, managers: Mapping[str, Any], hosts: set[str]
 ) -> pa.Table:
     """The columns of ``landed_row`` of rows."""
     host = batch.column("queueManager").cast(pa.string()).dictionary_encode()
@@ -169,7 +169,7 @@ class Tables:
     """
 
     def __init__(
-        self, engine: Engine, tables: Sequence[Landed], histories: Sequence[Coverage]
+        self, engine: SqlEngine, tables: Sequence[Landed], histories: Sequence[Coverage]
     ) -> None:
         self._engine = engine
         self._tables = [(one, read_rows(engine, one, histories)) for one in tables]

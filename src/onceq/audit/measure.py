@@ -18,7 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from onceq.audit import files
-from onceq.audit.engine import OWN_GRAVES_FROM, Engine, literal, one_row, union
+from onceq.audit.engine import OWN_GRAVES_FROM, SqlEngine, literal, one_row, union
 from onceq.audit.files import Coverage
 from onceq.audit.rules import Rule
 from onceq.errors import ConfigurationError
@@ -83,7 +83,7 @@ def late_us(histories: Sequence[Coverage], after_s: float) -> int:
     return math.floor(as_of_us(histories) - after_s * SECOND_US)
 
 
-def measured(engine: Engine, histories: Sequence[Coverage], *, stuck_s: float) -> dict[str, Any]:
+def measured(engine: SqlEngine, histories: Sequence[Coverage], *, stuck_s: float) -> dict[str, Any]:
     """What is told of all copies, as JSON has it."""
     counts = {
         row["state"]: row["found"]
@@ -137,7 +137,7 @@ def measured(engine: Engine, histories: Sequence[Coverage], *, stuck_s: float) -
     }
 
 
-def _latencies(engine: Engine) -> list[dict[str, Any]]:
+def _latencies(engine: SqlEngine) -> list[dict[str, Any]]:
     """Percentiles in seconds, by route; those with most messages of each part of the way."""
     made = []
     for begin, end, first, last in _PARTS:
@@ -161,7 +161,7 @@ def _latencies(engine: Engine) -> list[dict[str, Any]]:
     return made
 
 
-def _notes(engine: Engine, histories: Sequence[Coverage], doubts: int) -> list[str]:
+def _notes(engine: SqlEngine, histories: Sequence[Coverage], doubts: int) -> list[str]:
     """What could not be known, and why."""
     untold = engine.rows(
         "SELECT p.id FROM (SELECT DISTINCT source FROM copy) c JOIN party p ON p.party = c.source "
@@ -183,7 +183,7 @@ def _notes(engine: Engine, histories: Sequence[Coverage], doubts: int) -> list[s
 # ---- traffic -------------------------------------------------------------------------------------
 
 
-def traffic(engine: Engine) -> list[dict[str, Any]]:
+def traffic(engine: SqlEngine) -> list[dict[str, Any]]:
     """Messages by time: ``route``, ``event``, ``second`` (where a piece of time begins) and
     ``messages``. Pieces are powers of two that begin at their multiples."""
     ways = union(
@@ -270,7 +270,7 @@ def messages() -> str:
     """
 
 
-def violations(engine: Engine, rules: Sequence[Rule]) -> str:
+def violations(engine: SqlEngine, rules: Sequence[Rule]) -> str:
     """What is wrong, one row each."""
     engine.give("rule", pa.Table.from_pylist(
         [
@@ -296,7 +296,7 @@ def violations(engine: Engine, rules: Sequence[Rule]) -> str:
 
 
 def write(
-    engine: Engine, folder: str, rules: Sequence[Rule], traffic: Sequence[dict[str, Any]]
+    engine: SqlEngine, folder: str, rules: Sequence[Rule], traffic: Sequence[dict[str, Any]]
 ) -> None:
     """All tables into a new folder, or none."""
     engine.give("traffic", pa.Table.from_pylist(list(traffic), pa.schema([
@@ -407,7 +407,7 @@ def tell_enough(histories: Sequence[files.Coverage], asked: Sequence[Asked]) -> 
 
 
 def compared(
-    engine: Engine, histories: Sequence[files.Coverage], asked: Sequence[Asked]
+    engine: SqlEngine, histories: Sequence[files.Coverage], asked: Sequence[Asked]
 ) -> Counted:
     """Compare what managers have counted with their histories."""
     found = Counted(0, [], [])
@@ -442,7 +442,7 @@ def _untold(history: files.Coverage, asked: Asked) -> str:
     return ""
 
 
-def _compare(engine: Engine, history: files.Coverage, asked: Asked, found: Counted) -> int:
+def _compare(engine: SqlEngine, history: files.Coverage, asked: Asked, found: Counted) -> int:
     """Add what differs in one manager; how many of its queues were compared."""
     manager = literal(engine.party_of(history.id))
     engine.make("stay", _stays(manager))
@@ -499,7 +499,7 @@ def sentence(one: Mapping[str, Any]) -> str:
     )
 
 
-def _name(engine: Engine, manager: str, number: int) -> str:
+def _name(engine: SqlEngine, manager: str, number: int) -> str:
     """What a history calls a queue that its manager does not have."""
     (row,) = engine.rows(
         "SELECT q.name FROM event e JOIN queue_name q ON q.queue = e.queue "

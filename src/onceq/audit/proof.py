@@ -25,7 +25,16 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from onceq.audit.files import KINDS, Coverage, HistoryFile, Numbering, Started, Told, numbered, read
+from onceq.audit.files import (
+    KINDS,
+    Coverage,
+    FileNumbering,
+    HistoryFile,
+    Started,
+    Told,
+    numbered,
+    read,
+)
 from onceq.errors import ConfigurationError, StorageFailure
 from onceq.history.columns import EVENTS, span_of
 from onceq.store.files import RealFiles, hold
@@ -194,7 +203,7 @@ TAIL_BYTES: Final = 1 << 16
 
 
 @dataclass
-class Judged:
+class JudgedManager:
     """What was judged of one manager.
 
     Attributes:
@@ -222,7 +231,7 @@ class Judged:
 
 
 @dataclass
-class Proof:
+class AuditProof:
     """See the module.
 
     Attributes:
@@ -233,7 +242,7 @@ class Proof:
     folder: Path
     connection: duckdb.DuckDBPyConnection
     engine: DuckEngine
-    managers: dict[str, Judged]
+    managers: dict[str, JudgedManager]
     rows: dict[str, int] = field(default_factory=dict)
 
     def files(self, fresh: dict[str, list[str]]) -> list[HistoryFile]:
@@ -252,12 +261,12 @@ class Proof:
                 self.connection.execute("INSERT INTO judged VALUES (?)", [plain])
             self.connection.commit()
 
-    def _judged(self, one: Coverage) -> Judged:
+    def _judged(self, one: Coverage) -> JudgedManager:
         before = self.managers.get(one.id)
         life = span_of(os.path.basename(one.files[-1])) if one.files else None
         lives = [life.life] if life else []
         lives += [before.life] if before else []
-        return Judged(
+        return JudgedManager(
             one.manager, one.id, one.start, one.end, one.up_to_us, max(lives), one.lives,
             one.gaps, rows=self.rows[one.id],
             files={os.path.basename(path): ends_of(path) for path in one.files},
@@ -267,7 +276,7 @@ class Proof:
 
 
 @contextlib.contextmanager
-def held(folder: str) -> Iterator[Proof]:
+def held(folder: str) -> Iterator[AuditProof]:
     """The proof in a folder, from which nobody else goes on before the end of the block.
 
     Raises:
@@ -301,7 +310,7 @@ def held(folder: str) -> Iterator[Proof]:
 
 
 @contextlib.contextmanager
-def _opened(folder: Path) -> Iterator[Proof]:
+def _opened(folder: Path) -> Iterator[AuditProof]:
     path = folder / NAME
     with contextlib.ExitStack() as stack:
         try:
@@ -317,13 +326,13 @@ def _opened(folder: Path) -> Iterator[Proof]:
                 raise ConfigurationError(f"{path} was written by a newer onceq (format {known[0]})")
             engine = DuckEngine(connection)
             rows = connection.execute("SELECT plain FROM judged").fetchall()
-            managers = [Judged(**json.loads(plain)) for (plain,) in rows]
+            managers = [JudgedManager(**json.loads(plain)) for (plain,) in rows]
         except (duckdb.Error, ValueError, TypeError) as error:
             said = " ".join(str(error).split())
             raise ConfigurationError(
                 f"{path} is damaged, or no proof ({said}): begin another proof"
             ) from None
-        yield Proof(folder, connection, engine, {one.id: one for one in managers})
+        yield AuditProof(folder, connection, engine, {one.id: one for one in managers})
 
 
 def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
@@ -344,7 +353,7 @@ def told_if_not_kept(folder: str | Path) -> Iterator[None]:
         raise ConfigurationError(f"the proof cannot be kept in {folder}: {said}") from None
 
 
-def join(histories: Sequence[Coverage], proof: Proof) -> dict[str, list[str]]:
+def join(histories: Sequence[Coverage], proof: AuditProof) -> dict[str, list[str]]:
     """Make histories tell also what was judged of them, and is gone since.
 
     Returns:
@@ -365,7 +374,7 @@ def join(histories: Sequence[Coverage], proof: Proof) -> dict[str, list[str]]:
     return {one.id: _new(one, proof.managers[one.id]) for one in histories}
 
 
-def _new(one: Coverage, judged: Judged) -> list[str]:
+def _new(one: Coverage, judged: JudgedManager) -> list[str]:
     new, end, life, gaps = [], judged.end, judged.life, [(a, b) for a, b in judged.gaps]
     lives = judged.lives
     for path in one.files:
@@ -394,7 +403,7 @@ def _new(one: Coverage, judged: Judged) -> list[str]:
         new.append(path)
     one.start, one.end, one.gaps, one.lives = judged.start, end, gaps, lives
     one.add_starts((Started(*values) for values in judged.starts), judged.silent)
-    one.numbering = Numbering(**judged.numbering)
+    one.numbering = FileNumbering(**judged.numbering)
     if not new:
         one.up_to_us = judged.up_to_us
     return new

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from onceq.audit.engine import Engine, one_row, union
+from onceq.audit.engine import SqlEngine, one_row, union
 from onceq.model.marks import TRACE_BYTES
 
 # ---- rules ---------------------------------------------------------------------------------------
@@ -322,7 +322,7 @@ KEY: Final = "source, stream, number"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RuleVerdict:
     """What one rule has found.
 
     Attributes:
@@ -343,7 +343,7 @@ class Verdict:
         }  # fmt: skip
 
 
-def judge(engine: Engine, rules: Sequence[Rule] = RULES) -> list[Verdict]:
+def judge(engine: SqlEngine, rules: Sequence[Rule] = RULES) -> list[RuleVerdict]:
     """Judge by each rule, and make ``violation``, of events as well: with the copies that those
     belong to."""
     looked, some = _count(engine, rules)
@@ -396,10 +396,10 @@ def judge(engine: Engine, rules: Sequence[Rule] = RULES) -> list[Verdict]:
         row["rule"]: row["wrong"]
         for row in engine.rows("SELECT rule, count(*) AS wrong FROM violation GROUP BY rule")
     }
-    return [Verdict(rule, looked[at], wrong.get(at, 0)) for at, rule in enumerate(rules)]
+    return [RuleVerdict(rule, looked[at], wrong.get(at, 0)) for at, rule in enumerate(rules)]
 
 
-def _count(engine: Engine, rules: Sequence[Rule]) -> tuple[dict[int, int], set[int]]:
+def _count(engine: SqlEngine, rules: Sequence[Rule]) -> tuple[dict[int, int], set[int]]:
     """How many rows each rule looks at, and which rules may have found something: one look at each
     table answers both for all rules without windows."""
     looked, some = dict[int, int](), set[int]()
@@ -416,7 +416,7 @@ def _count(engine: Engine, rules: Sequence[Rule]) -> tuple[dict[int, int], set[i
     return looked, some
 
 
-def count_messages(engine: Engine) -> int:
+def count_messages(engine: SqlEngine) -> int:
     """How many messages the violations are about; one may contradict several rules."""
     query = f"SELECT count(*) AS found FROM (SELECT DISTINCT {KEY} FROM violation)"
     return int(one_row(engine, query)["found"])

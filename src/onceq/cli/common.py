@@ -122,7 +122,7 @@ DryRun = Annotated[bool, Option("--dry-run", help="Say what would happen; change
 Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
 
 
-class Chosen:
+class GlobalOptions:
     """What was said before the name of the command."""
 
     # No dataclass: every command would spend a millisecond or more on making the class.
@@ -140,7 +140,7 @@ class Chosen:
         out.SHAPE.forget()
 
 
-TOP = Chosen()
+TOP = GlobalOptions()
 
 
 def as_json(option: bool) -> bool:

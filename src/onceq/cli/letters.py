@@ -126,7 +126,7 @@ def _named(
 ) -> tuple[Filter | None, dict[str, int]]:
     """Return the whole identifiers of letters that are named, perhaps in the short form;
     None: none of them is there. And their destinations, each with how many."""
-    if not isinstance(which, Chosen):
+    if not isinstance(which, ChosenLetters):
         return which, {}
     from onceq.client.threads.letters import letters
 
@@ -219,8 +219,8 @@ def purge_journal(
 
 
 def _purge(
-    of: Callable[[Looked], list[str]], which: Filter, qm: str | None, yes: bool, dry_run: bool,
-    json: bool, noun: str, *, no_wait: bool,
+    of: Callable[[LookedManager], list[str]], which: Filter, qm: str | None, yes: bool,
+    dry_run: bool, json: bool, noun: str, *, no_wait: bool,
 ) -> None:  # fmt: skip
     now_s = int(time.time())
     with manager(qm) as connection:
@@ -260,7 +260,7 @@ def short(id: MessageId) -> str:
     return f"{guid_text(id.source)[:SHORT]}/{id.number}"
 
 
-class Chosen(Filter, frozen=True):
+class ChosenLetters(Filter, frozen=True):
     """Letters that are named, and fit what else was said.
 
     Attributes:
@@ -302,12 +302,12 @@ def chosen(ids: Sequence[str], rest: Filter) -> Filter:
             raise InvalidParameter(f"{text!r} is no identifier of a message")
         names.append((written[1].casefold(), int(written[2])))
     values = {name: getattr(rest, name) for name in field_names(Filter)}
-    return Chosen(**values, names=tuple(names))
+    return ChosenLetters(**values, names=tuple(names))
 
 
 def missing(which: Filter) -> list[str]:
     """The names under which nothing was found."""
-    if not isinstance(which, Chosen):
+    if not isinstance(which, ChosenLetters):
         return []
     return [f"{guid}/{number}" for guid, number in which.names if (guid, number) not in which.found]
 
@@ -420,13 +420,13 @@ To = Annotated[
 Limit = Annotated[int, Option("--limit", "-n", metavar="N", min=1, help="At most N letters.")]
 
 
-class Looked(Protocol):
+class LookedManager(Protocol):
     """A queue manager as far as it is looked at here."""
 
     def queues(self, *, only: str = "", part: str = "") -> list[QueueView]: ...
 
 
-def dead_queues(connection: Looked, queue: str) -> list[str]:
+def dead_queues(connection: LookedManager, queue: str) -> list[str]:
     """Where dead letters are looked for: a queue that is named, else both of the system's, and what
     policies have moved aside."""
     if queue:
@@ -501,7 +501,7 @@ def show_journal(
 
 
 def _list_letters(
-    of: Callable[[Looked], list[str]],
+    of: Callable[[LookedManager], list[str]],
     which: Filter,
     limit: int,
     qm: str | None,
@@ -559,7 +559,9 @@ def _list_letters(
         out.line(f"there are more; --limit {limit} stopped it")
 
 
-def _show_letter(of: Callable[[Looked], list[str]], id: str, qm: str | None, json: bool) -> None:
+def _show_letter(
+    of: Callable[[LookedManager], list[str]], id: str, qm: str | None, json: bool
+) -> None:
     from onceq.cli.receiving import as_map
     from onceq.client.threads.letters import letters
 

@@ -150,7 +150,7 @@ def table(
             isinstance(row[at], (int, float)) and not isinstance(row[at], bool) for row in rows
         )
     ]  # fmt: skip
-    made = Table(
+    made = TextTable(
         columns, [[cell(value) for value in row] for row in rows], right=right, texts=texts,
         give=give,
         brief={name: [cell(value) for value in cells] for name, cells in (brief or {}).items()},
@@ -274,7 +274,7 @@ def shortened(text: str, width: int) -> str:
     return f"{kept}…"
 
 
-class Table:
+class TextTable:
     """Rows below a header.
 
     Args:

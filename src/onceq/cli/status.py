@@ -24,7 +24,7 @@ from onceq.client.attention import (
     PAUSED,
     RECENTLY_REFUSED,
     STUCK,
-    Seen,
+    Inspected,
     held_up,
     letters,
     to_look_at,
@@ -41,7 +41,7 @@ def status(qm: Where = None, json: Json = False) -> None:
     """The queue manager at a glance, with what needs attention."""
     with asking(qm) as connection:
         view, busy = connection.status(), connection.queues(only="busy")
-        seen = Seen(
+        seen = Inspected(
             view, connection.metrics(), connection.queue_page(**PAUSED),
             connection.queue_page(**FULL), connection.outgoing_page(**STUCK),
             connection.outgoing_page(**RECENTLY_REFUSED), connection.branches(),

@@ -70,7 +70,7 @@ WithoutConfiguration = Annotated[
 ]  # fmt: skip
 
 
-class _Told:
+class _Progress:
     """How far it is, on a terminal."""
 
     def __init__(self, what: str) -> None:
@@ -106,7 +106,7 @@ def backup_command(
 
 
 def _made(directory: str, qm: str, *, configuration: bool) -> BackupReport:
-    told = _Told("copied")
+    told = _Progress("copied")
     try:
         with connected(qm) as connection:
             return connection.backup(directory, configuration=configuration, progress=told)
@@ -132,7 +132,7 @@ def restore_command(
 
     done = data_directory.restore(
         backup, to, replace=replace, new_identity=new_identity, name=name, trust=trust,
-        unsigned=unsigned, dry_run=dry_run, progress=_Told("read" if dry_run else "copied"),
+        unsigned=unsigned, dry_run=dry_run, progress=_Progress("read" if dry_run else "copied"),
     )  # fmt: skip
     if dumped(asdict(done), json):
         return

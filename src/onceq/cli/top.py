@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from onceq.cli import out
 from onceq.cli.common import Json, Option, Where, as_json, connected
 from onceq.cli.lists import read_sorted
-from onceq.cli.out import Table
+from onceq.cli.out import TextTable
 from onceq.client.attention import OFFLINE, notes_of_outgoing, notes_of_queue
 from onceq.client.stopping import pause
 from onceq.errors import AccessDenied, ServiceNotAvailable, UsageError
@@ -49,7 +49,7 @@ Everything = Annotated[bool, Option("--all", help="Queues in which nothing is an
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class TopMoment:
     """What there was at one moment.
 
     Attributes:
@@ -69,7 +69,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class QueueLine:
     """One queue.
 
     Attributes:
@@ -104,7 +104,7 @@ def top(
     if once and every > ONCE_S_MAX:
         raise UsageError(f"--once waits for one interval: say --every with {ONCE_S_MAX} at most")
     screen = _Screen(everything, out.terminal() and not once and not as_json(json), as_json(json))
-    before: Seen | None = None
+    before: TopMoment | None = None
     try:
         while True:
             try:
@@ -127,7 +127,7 @@ def top(
             print()
 
 
-def _look(connection: QueueManager, *, everything: bool) -> Seen:
+def _look(connection: QueueManager, *, everything: bool) -> TopMoment:
     at_s, now_s, status = time.monotonic(), int(time.time()), connection.status()
     sort, limit = ("", 0) if everything else ("messages", QUEUES_MAX)
     queues, of = read_sorted(
@@ -144,10 +144,10 @@ def _look(connection: QueueManager, *, everything: bool) -> Seen:
         in_doubt = None
     # Both are counted: by number, where nobody counts, they are never sorted here.
     left_out = (of or 0) - len(queues) + (of_outgoing or 0) - len(outgoing)
-    return Seen(at_s, now_s, status, queues, outgoing, in_doubt, left_out)
+    return TopMoment(at_s, now_s, status, queues, outgoing, in_doubt, left_out)
 
 
-def lines_of(before: Seen | None, now: Seen) -> tuple[list[Line], list[Line]]:
+def lines_of(before: TopMoment | None, now: TopMoment) -> tuple[list[QueueLine], list[QueueLine]]:
     """Queues and outgoing queues, those where most moves first.
 
     Args:
@@ -169,7 +169,7 @@ def lines_of(before: Seen | None, now: Seen) -> tuple[list[Line], list[Line]]:
         # What was there, and is not told of any more, is empty now.
         there = {one.path for one in now.queues}
         queues += [
-            Line(path, 0, 0, None, one.messages / span if span > 0 else None, None, "")
+            QueueLine(path, 0, 0, None, one.messages / span if span > 0 else None, None, "")
             for path, one in old.items()
             if path not in there and one.messages
         ]
@@ -178,11 +178,11 @@ def lines_of(before: Seen | None, now: Seen) -> tuple[list[Line], list[Line]]:
     return queues, outgoing
 
 
-def _order(one: Line) -> tuple[float, int, str]:
+def _order(one: QueueLine) -> tuple[float, int, str]:
     return -(one.came_s or 0.0) - (one.left_s or 0.0), -one.messages, one.name
 
 
-def log_rate(before: Seen | None, now: Seen) -> float | None:
+def log_rate(before: TopMoment | None, now: TopMoment) -> float | None:
     """Bytes a second by which the log has grown; None: not known."""
     if before is None or before.status.life != now.status.life or now.at_s <= before.at_s:
         return None
@@ -198,7 +198,7 @@ def _age(oldest: int, now_s: int) -> int | None:
     return max(now_s - oldest, 0) if oldest else None
 
 
-def _queue(old: QueueView | None, now: QueueView, span: float, now_s: int) -> Line:
+def _queue(old: QueueView | None, now: QueueView, span: float, now_s: int) -> QueueLine:
     came = left = None
     if old is not None and old.instance != now.instance:
         old = None  # it was deleted, and made again
@@ -215,7 +215,7 @@ def _queue(old: QueueView | None, now: QueueView, span: float, now_s: int) -> Li
     elif old is not None and now.messages and not (taken or now.paused_since or delayed):
         notes.append("nobody takes them")
     age_s = _age(now.oldest, now_s)
-    return Line(now.path, now.messages, now.bytes, came, left, age_s, ", ".join(notes))
+    return QueueLine(now.path, now.messages, now.bytes, came, left, age_s, ", ".join(notes))
 
 
 def _new(old: QueueView, now: QueueView) -> int:
@@ -230,7 +230,7 @@ def _new(old: QueueView, now: QueueView) -> int:
     return max(came, more) if came < PLACES_AHEAD_MIN else more
 
 
-def _outgoing(old: OutgoingView | None, now: OutgoingView, span: float, now_s: int) -> Line:
+def _outgoing(old: OutgoingView | None, now: OutgoingView, span: float, now_s: int) -> QueueLine:
     left = None
     if old is not None and span > 0:
         left = max(now.transmitted - old.transmitted, 0) / span
@@ -241,7 +241,7 @@ def _outgoing(old: OutgoingView | None, now: OutgoingView, span: float, now_s: i
         for text in notes_of_outgoing(now)
     ]
     age_s = _age(now.oldest, now_s)
-    return Line(now.destination, now.messages, now.bytes, None, left, age_s, "; ".join(notes))
+    return QueueLine(now.destination, now.messages, now.bytes, None, left, age_s, "; ".join(notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,7 @@ class _Screen:
     live: bool
     json: bool
 
-    def show(self, before: Seen | None, seen: Seen) -> None:
+    def show(self, before: TopMoment | None, seen: TopMoment) -> None:
         """Show one look, beside the one before."""
         queues, outgoing = (
             [one for one in some if self.everything or one.moves]
@@ -280,7 +280,7 @@ class _Screen:
         sys.stdout.flush()
 
 
-def summary(seen: Seen, grows: float | None) -> str:
+def summary(seen: TopMoment, grows: float | None) -> str:
     """All of it in a line.
 
     Args:
@@ -304,7 +304,7 @@ def summary(seen: Seen, grows: float | None) -> str:
     return ", ".join(parts)
 
 
-def _table(title: str, came: str, lines: list[Line], room: int | None) -> None:
+def _table(title: str, came: str, lines: list[QueueLine], room: int | None) -> None:
     shown = lines if room is None else lines[:room]
     rows = [
         (out.name(one.name), str(one.messages), *((_rate(one.came_s),) if came else ()),
@@ -314,7 +314,7 @@ def _table(title: str, came: str, lines: list[Line], room: int | None) -> None:
     ]  # fmt: skip
     columns = (title, "messages", *((came,) if came else ()), "out/s", "oldest", "bytes", "note")
     print()
-    made = Table(columns, rows, right=range(1, len(columns) - 1), texts=("note",),
+    made = TextTable(columns, rows, right=range(1, len(columns) - 1), texts=("note",),
                  give=("bytes", "note", "oldest"))  # fmt: skip
     # What has no room is not said: it would be said again every moment.
     for line in made.lines(None if out.SHAPE.wide else out.width())[0]:
@@ -334,7 +334,7 @@ def _rows() -> int:
     return max((shutil.get_terminal_size((80, 2 * ROWS_MAX + 9)).lines - 9) // 2, 3)
 
 
-def _as_map(queues: list[Line], outgoing: list[Line], seen: Seen) -> dict[str, Any]:
+def _as_map(queues: list[QueueLine], outgoing: list[QueueLine], seen: TopMoment) -> dict[str, Any]:
     return {
         "at": round(time.time(), 3),
         "queue_manager": seen.status.name,

@@ -37,7 +37,7 @@ from onceq.client.address import parse
 from onceq.client.stopping import pause
 from onceq.client.why import branch_advice
 from onceq.errors import InvalidParameter, OnceqError, UnknownBranch, UsageError
-from onceq.model.branches import Decision, Xid, decider_of
+from onceq.model.branches import DecisionState, Xid, decider_of
 from onceq.model.identity import guid_bytes, guid_text
 from onceq.model.wording import duration, plural
 
@@ -153,7 +153,7 @@ def _decide(
                 if known != guid_bytes(other.id):
                     raise InvalidParameter(f"{other.name} does not decide {xid}")
                 decision = other.decision(xid.gtrid)
-            if decision is not (Decision.COMMITTED if commit else Decision.ABORTED):
+            if decision is not (DecisionState.COMMITTED if commit else DecisionState.ABORTED):
                 raise UsageError(f"{other.name} says that it is {decision.value}: nothing was done")
         if dry_run:
             how = "as was decided" if decider else "by hand"
@@ -388,7 +388,7 @@ def list_transactions(database: Databases = None, qm: Where = None, json: Json =
 
 def gathered(
     qm: Looking, resources: Sequence[Resource] = (),
-    decided: Callable[[bytes], Decision] | None = None,
+    decided: Callable[[bytes], DecisionState] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Everything that there is, on both sides.
 
@@ -420,7 +420,7 @@ def gathered(
     }  # fmt: skip
 
 
-def _advice_there(id: str, xid: Xid, decided: Callable[[bytes], Decision] | None) -> str:
+def _advice_there(id: str, xid: Xid, decided: Callable[[bytes], DecisionState] | None) -> str:
     decider = decider_of(xid.gtrid)
     if decider is None:
         return "not ours: leave it to its owner"
@@ -428,7 +428,7 @@ def _advice_there(id: str, xid: Xid, decided: Callable[[bytes], Decision] | None
         return f"queue manager {guid_text(decider)} decides: ask there"
     assert decided is not None
     decision = decided(xid.gtrid)
-    if decision is Decision.OPEN:
+    if decision is DecisionState.OPEN:
         return "its application is at work: leave it"
-    done = "commits it" if decision is Decision.COMMITTED else "rolls it back"
+    done = "commits it" if decision is DecisionState.COMMITTED else "rolls it back"
     return f"decided: {decision.value}; tx recover {done}"

@@ -22,7 +22,7 @@ SCHEMES = (SCHEME, TLS_SCHEME, UNIX_SCHEME)
 _LET_IN = "or have other accounts let in (socket_group, client_listen)"
 
 
-class Address(Record, frozen=True):
+class ManagerAddress(Record, frozen=True):
     """A Unix socket (``path``), or a host and a port, spoken with in TLS or plainly."""
 
     path: str = ""
@@ -127,7 +127,7 @@ def check_whose(directory: str, say: str) -> None:
         )
 
 
-def meant(where: str | os.PathLike[str] | None) -> Address:
+def meant(where: str | os.PathLike[str] | None) -> ManagerAddress:
     """The address that a program has named; None: the directory where it works.
 
     Raises:
@@ -139,7 +139,7 @@ def meant(where: str | os.PathLike[str] | None) -> Address:
     return parse(os.curdir if where is None else where)
 
 
-def parse(where: str | os.PathLike[str]) -> Address:
+def parse(where: str | os.PathLike[str]) -> ManagerAddress:
     """Read ``onceq://host:port``, ``tls://host:port``, ``unix:///path``, ``host:port``, a socket or
     a directory.
 
@@ -149,7 +149,7 @@ def parse(where: str | os.PathLike[str]) -> Address:
     """
     where = _text(where)
     if where.startswith(UNIX_SCHEME):
-        return Address(path=where.removeprefix(UNIX_SCHEME).replace("//", "", 1))
+        return ManagerAddress(path=where.removeprefix(UNIX_SCHEME).replace("//", "", 1))
     if where.startswith(SCHEME):
         return _tcp(where.removeprefix(SCHEME).rstrip("/"), where)
     if where.startswith(TLS_SCHEME):
@@ -172,9 +172,9 @@ def parse(where: str | os.PathLike[str]) -> Address:
                 f"the queue manager in {where} is not running; start it with: onceq qm run "
                 f"{quote_word(where)}"
             )
-        return Address(path=path)
+        return ManagerAddress(path=path)
     if there(where):
-        return Address(path=where)
+        return ManagerAddress(path=where)
     return _tcp(where, where)
 
 
@@ -196,11 +196,11 @@ def is_data_directory(path: str) -> bool:
     return there(os.path.join(path, STORE_FILE))
 
 
-def _tcp(text: str, where: str, *, tls: bool = False) -> Address:
+def _tcp(text: str, where: str, *, tls: bool = False) -> ManagerAddress:
     host, separator, port = text.rpartition(":")
     number = read_number(port, 65535)
     if not separator or number is None or not host:
         raise errors.ConfigurationError(
             f"{where!r} is neither a directory nor an address such as onceq://host:1802"
         )
-    return Address(host=host.strip("[]"), port=number, tls=tls)
+    return ManagerAddress(host=host.strip("[]"), port=number, tls=tls)

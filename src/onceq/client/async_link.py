@@ -21,15 +21,15 @@ from functools import partial
 from typing import ParamSpec, TypeVar, cast
 
 from onceq import errors
-from onceq.client.address import Address
+from onceq.client.address import ManagerAddress
 from onceq.client.connecting import UNGREETED, check_timeout, judge_ungreeted, kept_s
-from onceq.client.credentials import Credentials, Hello, check_protocol
-from onceq.client.link import Greeting, Request, drop_descriptor, of_parent, overdue, own
+from onceq.client.credentials import ClientHello, Credentials, check_protocol
+from onceq.client.link import Greeting, LinkRequest, drop_descriptor, of_parent, overdue, own
 from onceq.model import requests
 from onceq.model.run import Buffer
 from onceq.sockets import both_ends
 from onceq.wire.app import frames
-from onceq.wire.app.frames import Code, decode, failure, written
+from onceq.wire.app.frames import FrameCode, decode, failure, written
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -136,10 +136,10 @@ WRITE_BYTES_MAX = 4 << 20
 class AsyncLink(asyncio.Protocol):
     """See the module. Belongs to the loop that made it."""
 
-    def __init__(self, address: Address, credentials: Credentials | None = None) -> None:
+    def __init__(self, address: ManagerAddress, credentials: Credentials | None = None) -> None:
         self._address = address
         self._shown = credentials or Credentials()
-        self._hello: Hello | None = None
+        self._hello: ClientHello | None = None
         try:
             self._loop = asyncio.get_running_loop()
         except RuntimeError:  # It was the parent's: this process was forked inside of it.
@@ -151,7 +151,7 @@ class AsyncLink(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._plain: socket.socket | None = None
         """What the transport writes to; it may have been closed there."""
-        self._waiting: dict[int, tuple[Handover, Request, float | None]] = {}
+        self._waiting: dict[int, tuple[Handover, LinkRequest, float | None]] = {}
         self._held: list[Buffer] = []
         self._number = 0
         self._lost: errors.OnceqError | None = None
@@ -180,7 +180,7 @@ class AsyncLink(asyncio.Protocol):
 
     @classmethod
     async def connect(
-        cls, address: Address, timeout: float, *, credentials: Credentials | None = None
+        cls, address: ManagerAddress, timeout: float, *, credentials: Credentials | None = None
     ) -> AsyncLink:
         """Connect and greet; raises ServiceNotAvailable, UnknownVersion, AccessDenied.
 
@@ -289,7 +289,7 @@ class AsyncLink(asyncio.Protocol):
 
     # ---- calling --------------------------------------------------------------------------
 
-    async def call(self, request: Request) -> object:
+    async def call(self, request: LinkRequest) -> object:
         """See Link."""
         if request.ticket is None:
             if not self._writable.is_set():
@@ -321,7 +321,7 @@ class AsyncLink(asyncio.Protocol):
             raise result
         return result
 
-    def _write(self, request: Request) -> None:
+    def _write(self, request: LinkRequest) -> None:
         pieces = self._numbered(request)
         if request.behind is not None:
             pieces += self._numbered(request.behind)
@@ -330,7 +330,7 @@ class AsyncLink(asyncio.Protocol):
             held, self._held = self._held, []
             self._transport.writelines(held)
 
-    def _numbered(self, request: Request) -> list[Buffer]:
+    def _numbered(self, request: LinkRequest) -> list[Buffer]:
         """A request as bytes; if it waits, its answer will be found by its ticket."""
         if not request.waits:
             return written(0, request.asked)
@@ -373,7 +373,7 @@ class AsyncLink(asyncio.Protocol):
             return
         if now >= self._heard_s + pause_s and self._transport is not None:
             number = self._number = self._number % 0xFFFF_FFFF + 1
-            self._transport.writelines(frames.frame(number, Code.LIFE, ()))
+            self._transport.writelines(frames.frame(number, FrameCode.LIFE, ()))
             looks = [self._heard_s + 2 * pause_s]
         else:
             looks = [self._heard_s + pause_s]
@@ -381,7 +381,7 @@ class AsyncLink(asyncio.Protocol):
                   if due is not None and place.awaited]  # fmt: skip
         self._look_at(min(looks))
 
-    async def _give_up(self, request: Request) -> None:
+    async def _give_up(self, request: LinkRequest) -> None:
         """The task that receives was cancelled: end the wait at the manager too.
 
         It is awaited, so that what had been taken by then is back in reach of the next receive
@@ -390,7 +390,7 @@ class AsyncLink(asyncio.Protocol):
         number, place = request.ticket
 
         def cancel() -> None:
-            self._write(Request(requests.CancelReceive(number), waits=False))
+            self._write(LinkRequest(requests.CancelReceive(number), waits=False))
 
         await place.give_up(cancel, CANCEL_S_MAX)
 

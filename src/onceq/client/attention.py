@@ -57,7 +57,7 @@ RECENTLY_REFUSED: Final = Wanted(only="refused", sort="refused", limit=REFUSALS_
 """Of outgoing queues."""
 
 
-class Seen(NamedTuple):
+class Inspected(NamedTuple):
     """What was looked at.
 
     Attributes:
@@ -75,7 +75,7 @@ class Seen(NamedTuple):
     branches: Sequence[BranchView]
 
 
-def held_up(seen: Seen, now_s: float) -> list[str]:
+def held_up(seen: Inspected, now_s: float) -> list[str]:
     """What keeps messages from moving."""
     view, found = seen.status, []
     if view.offline_since:
@@ -124,7 +124,7 @@ def held_up(seen: Seen, now_s: float) -> list[str]:
     return found
 
 
-def to_look_at(seen: Seen, now_s: float) -> list[str]:
+def to_look_at(seen: Inspected, now_s: float) -> list[str]:
     """What holds nothing up, and should be known."""
     view = seen.status
     found = [f"since the restore {one.name or one.id} shows: {one.what}" for one in view.undone]

@@ -12,7 +12,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, TypeAlias
 
-from onceq.client.address import Address
+from onceq.client.address import ManagerAddress
 from onceq.client.credentials import Credentials, check_protocol
 from onceq.client.link import Greeting
 from onceq.errors import InvalidParameter, MalformedPacket, ManagerAway, OnceqError, WrongAddress
@@ -45,7 +45,7 @@ def check_timeout(timeout: object) -> None:
         )
 
 
-def connected(address: Address, timeout: float, shown: Credentials) -> Socket:
+def connected(address: ManagerAddress, timeout: float, shown: Credentials) -> Socket:
     """A socket to a daemon, in seconds; raises ServiceNotAvailable, ConfigurationError."""
     check_timeout(timeout)
     # Before anybody is bothered: a file may be missing.
@@ -92,14 +92,14 @@ def _usable(plain: socket.socket) -> Plain:
     return GreenSocket(plain)
 
 
-def kept_s(address: Address, timeout: float) -> float:
+def kept_s(address: ManagerAddress, timeout: float) -> float:
     """How much of a time-out is kept to ask a silent one whether it is an HTTP server."""
     return 0.0 if address.path or address.tls else min(HTTP_S, timeout * HTTP_SHARE)
 
 
 def greet(
-    own: Socket, address: Address, parser: frames.Parser, shown: Credentials, *, since: float,
-    timeout: float,
+    own: Socket, address: ManagerAddress, parser: frames.Parser, shown: Credentials, *,
+    since: float, timeout: float,
 ) -> Greeting:  # fmt: skip
     """Say hello, and hear who answers.
 
@@ -116,7 +116,7 @@ def greet(
         raise judge_ungreeted(address, error, since + timeout) from error
 
 
-def judge_ungreeted(address: Address, error: OnceqError, until: float) -> OnceqError:
+def judge_ungreeted(address: ManagerAddress, error: OnceqError, until: float) -> OnceqError:
     """The error about one who has taken the connection and has not greeted; another one if it is an
     HTTP server, which is asked (finding K12).
 
@@ -140,7 +140,7 @@ def _left_s(until: float) -> float:
 
 
 def _greeted(
-    own: Socket, address: Address, parser: frames.Parser, shown: Credentials, until: float
+    own: Socket, address: ManagerAddress, parser: frames.Parser, shown: Credentials, until: float
 ) -> Greeting:
     """See ``greet``."""
     try:

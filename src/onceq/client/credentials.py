@@ -16,7 +16,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
 from onceq import errors
-from onceq.client.address import Address
+from onceq.client.address import ManagerAddress
 from onceq.client.link import Greeting, read_greeting
 from onceq.file_access import account_name
 from onceq.model.addresses import is_loopback
@@ -25,12 +25,12 @@ from onceq.model.run import Buffer
 from onceq.sockets.both_ends import bound_to, listener
 from onceq.tls.identity import guid_of
 from onceq.wire.app import frames
-from onceq.wire.app.frames import ANSWER, FAILED, Code, failure
+from onceq.wire.app.frames import ANSWER, FAILED, FrameCode, failure
 
 if TYPE_CHECKING:
     import ssl
 
-    from onceq.client.token_files import Found, TokenFile
+    from onceq.client.token_files import FoundToken, TokenFile
 
 TOKEN: Final = "ONCEQ_TOKEN"
 TOKEN_FILE: Final = "ONCEQ_TOKEN_FILE"
@@ -118,9 +118,9 @@ class Credentials:
         self._kept()
 
     def greeting(
-        self, address: Address, peer: Any, certificate: Mapping[str, Any] | None = None, *,
+        self, address: ManagerAddress, peer: Any, certificate: Mapping[str, Any] | None = None, *,
         bound: bytes = b"",
-    ) -> Hello:  # fmt: skip
+    ) -> ClientHello:  # fmt: skip
         """What to say first on a connection.
 
         Args:
@@ -143,9 +143,9 @@ class Credentials:
                 f"{found.where} is not shown to {address}, because what is said with it would "
                 "cross the network as it is: connect by tls://host:port"
             )
-        return Hello(address, found, bound, self._person)
+        return ClientHello(address, found, bound, self._person)
 
-    def hello(self, address: Address, own: Any, tls: ssl.SSLObject | None) -> Hello:
+    def hello(self, address: ManagerAddress, own: Any, tls: ssl.SSLObject | None) -> ClientHello:
         """The same, with all that is known of a connection.
 
         Args:
@@ -163,18 +163,18 @@ class Credentials:
         proof = tls.getpeercert() if tls is not None else None
         return self.greeting(address, str(peer[0]), proof, bound=bound_to(tls, peer))
 
-    def _found(self, address: Address, guid: bytes) -> Found | None:
+    def _found(self, address: ManagerAddress, guid: bytes) -> FoundToken | None:
         """What the queue manager there is shown."""
         kept = self._kept()
         if kept is None:
             return None
-        from onceq.client.token_files import Found
+        from onceq.client.token_files import FoundToken
 
-        if isinstance(kept, Found):
+        if isinstance(kept, FoundToken):
             return kept
         return kept.shown_to(address, guid) if kept.by_name or not self._aside else None
 
-    def _kept(self) -> Found | TokenFile | None:
+    def _kept(self) -> FoundToken | TokenFile | None:
         """The token, or the file of tokens."""
         if self._token is not None or self._silent:
             return self._token
@@ -192,11 +192,11 @@ class Credentials:
         return _file(file) if file else None
 
 
-class Hello:
+class ClientHello:
     """What is said first on one connection, and what its answers mean."""
 
     def __init__(
-        self, address: Address, found: Found | None, bound: bytes, person: str = ""
+        self, address: ManagerAddress, found: FoundToken | None, bound: bytes, person: str = ""
     ) -> None:
         self._address, self._person = address, person
         self._found = found
@@ -212,7 +212,7 @@ class Hello:
 
         name, _ = read(self._found.text) or ("", b"")
         self._nonce = os.urandom(NONCE_BYTES)
-        return frames.frame(1, Code.PROVE, frames.Prove(name, self._nonce))
+        return frames.frame(1, FrameCode.PROVE, frames.Prove(name, self._nonce))
 
     def heard(self, code: int, head: Any) -> Greeting | list[Buffer]:
         """Who answers; or what is to be said next.
@@ -222,18 +222,18 @@ class Hello:
         """
         if code & FAILED:
             raise self._refused(failure(head))
-        if code == Code.HELLO | ANSWER and not self._nonce:
+        if code == FrameCode.HELLO | ANSWER and not self._nonce:
             return read_greeting(head)
-        if code == Code.PROVE | ANSWER and self._nonce and self._found is not None:
-            return self._proven(frames.decode_head(head, frames.Known), self._found)
+        if code == FrameCode.PROVE | ANSWER and self._nonce and self._found is not None:
+            return self._proven(frames.decode_head(head, frames.ProofAnswer), self._found)
         raise errors.MalformedPacket(f"{self._address} answers what was not asked (code {code})")
 
     def _hello(self, proof: str) -> list[Buffer]:
         self._nonce = b""
         said = frames.Hello(frames.VERSION, PROGRAM, proof, self._person)
-        return frames.frame(1, Code.HELLO, said)
+        return frames.frame(1, FrameCode.HELLO, said)
 
-    def _proven(self, said: frames.Known, found: Found) -> list[Buffer]:
+    def _proven(self, said: frames.ProofAnswer, found: FoundToken) -> list[Buffer]:
         """The token, covered, for the one that knows its digest; raises AccessDenied."""
         from hmac import compare_digest
 
@@ -283,7 +283,7 @@ def environment_files() -> Tls:
 # Tokens, as TLS above, are loaded for those who show one: most that ask a daemon show none.
 
 
-def _checked(text: str, where: str) -> Found:
+def _checked(text: str, where: str) -> FoundToken:
     from onceq.client.token_files import checked
 
     return checked(text, where)
@@ -302,7 +302,7 @@ def is_secret(text: str) -> bool:
     return text.strip().startswith(f"{PREFIX}_")
 
 
-def check_listener(address: Address, own: Any) -> None:
+def check_listener(address: ManagerAddress, own: Any) -> None:
     """Whether it is the queue manager whose directory it is that listens at a Unix socket, or root,
     or this account itself; raises WrongAddress."""
     account = listener(own)
@@ -321,7 +321,7 @@ def check_listener(address: Address, own: Any) -> None:
     )
 
 
-def check_protocol(address: Address, chosen: str | None) -> None:
+def check_protocol(address: ManagerAddress, chosen: str | None) -> None:
     """Whether it is the applications' protocol that is spoken in TLS; raises WrongAddress."""
     from onceq.tls.contexts import APPLICATIONS
 

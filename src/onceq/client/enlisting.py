@@ -24,8 +24,8 @@ from onceq.partners.contract import AnyPartner, LastAgent, is_last_agent
 from onceq.partners.procedures import (
     Call,
     Calls,
-    Made,
-    Step,
+    ProcedureStep,
+    StepResult,
     Steps,
     What,
     call,
@@ -68,7 +68,7 @@ class Partners:
         """Those that are still to be told of the decision, of those that were enlisted."""
         return [self._all[index][0].name for index, _ in pending if index >= 0]
 
-    def carry_out(self, steps: Steps, home: Callable[[What], Any]) -> Calls[Made]:
+    def carry_out(self, steps: Steps, home: Callable[[What], Any]) -> Calls[StepResult]:
         """Do all steps.
 
         Args:
@@ -79,7 +79,7 @@ class Partners:
             lambda step: partial(home, step.what) if step.partner < 0 else self._verb(step),
         )
 
-    def _verb(self, step: Step) -> Call:
+    def _verb(self, step: ProcedureStep) -> Call:
         """What a step asks of a partner."""
         partner, xid = self._all[step.partner]
         if step.what is What.RECORD:

@@ -39,7 +39,7 @@ class Peekable(Protocol):
     def peek_many(self, queue: str, max: int, /, *, after: int) -> Awaitable[Batch] | Batch: ...
 
 
-class Manager(Peekable, Protocol):
+class JobsManager(Peekable, Protocol):
     """A queue manager that carries jobs out, of either face."""
 
     def queue(self, name: str, /) -> Awaitable[QueueView] | QueueView: ...
@@ -103,7 +103,7 @@ class Search:
 
 
 def give_back(
-    qm: Manager, queues: Sequence[str], which: Filter, now_s: int, *, to: str = "",
+    qm: JobsManager, queues: Sequence[str], which: Filter, now_s: int, *, to: str = "",
     limit: int = RETURN_MESSAGES_MAX, returns_max: int = RETURNS_MAX, in_doubt: bool = False,
     second: bool = False, dry_run: bool = False, progress: Callable[[int], object] | None = None,
 ) -> Calls[Returned]:  # fmt: skip
@@ -140,7 +140,7 @@ def give_back(
 
 
 def discard(
-    qm: Manager, queues: Sequence[str], which: Filter, now_s: int, *, dry_run: bool = False,
+    qm: JobsManager, queues: Sequence[str], which: Filter, now_s: int, *, dry_run: bool = False,
     progress: Callable[[int], object] | None = None,
 ) -> Calls[int]:  # fmt: skip
     """Remove messages for good, as a job of the queue manager; returns how many.
@@ -160,7 +160,7 @@ def discard(
 
 
 def _preview(
-    qm: Manager, search: Search, to: str, limit: int, returns_max: int, *, in_doubt: bool,
+    qm: JobsManager, search: Search, to: str, limit: int, returns_max: int, *, in_doubt: bool,
     second: bool,
 ) -> Calls[Returned]:  # fmt: skip
     """What a job that sends letters home would do."""
@@ -186,7 +186,7 @@ def _preview(
 
 
 def _carry_out(
-    qm: Manager, action: JobAction, queues: Sequence[str], which: Filter,
+    qm: JobsManager, action: JobAction, queues: Sequence[str], which: Filter,
     progress: Callable[[int], object] | None, *, to: str = "", limit: int = 0,
     returns_max: int = RETURNS_MAX, in_doubt: bool = False, second: bool = False,
 ) -> Calls[JobView]:  # fmt: skip

@@ -71,7 +71,7 @@ class PartlyWritten(OSError):
     """The connection broke when some of what was written was on its way."""
 
 
-class Request(MutableRecord):
+class LinkRequest(MutableRecord):
     """One thing to ask; raises InvalidParameter if a value in it is of a wrong type.
 
     Attributes:
@@ -95,7 +95,7 @@ class Request(MutableRecord):
     unhurried: bool = False
     shows: bool = False
     late: Callable[[Batch | None], None] | None = None
-    behind: Request | None = None
+    behind: LinkRequest | None = None
     ticket: Any = None
     until: float | None = None
 
@@ -115,7 +115,7 @@ class Request(MutableRecord):
         return isinstance(asked, (BeginAttempt, CommitGroup, RollbackGroup, Look, AskOutcome))
 
     @property
-    def to_give_up(self) -> Request | None:
+    def to_give_up(self) -> LinkRequest | None:
         """The receive whose wait is to end at the manager if the caller does not wait: itself, or
         the one behind it."""
         return self if isinstance(self.asked, Receive) else self.behind
@@ -145,7 +145,7 @@ class Request(MutableRecord):
             self.late(result if isinstance(result, Batch) else None)
 
 
-class Link(Protocol):
+class ThreadLink(Protocol):
     """A link for threads."""
 
     greeting: Greeting
@@ -157,7 +157,7 @@ class Link(Protocol):
     def look(self) -> bool:
         """The same, after a look whether the connection broke while nobody used it."""
 
-    def call(self, request: Request) -> object:
+    def call(self, request: LinkRequest) -> object:
         """Ask and wait for the result; errors are raised.
 
         Raises:
@@ -191,7 +191,7 @@ class AsyncAsking(Protocol):
     async def look(self) -> bool:
         """See Link."""
 
-    async def call(self, request: Request) -> object:
+    async def call(self, request: LinkRequest) -> object:
         """See Link."""
 
     def close(self) -> None:
@@ -397,7 +397,7 @@ def _kinds(hint: Any) -> tuple[type, ...]:
     if kind is Sequence:
         return (list, tuple)
     if issubclass(kind, Enum):
-        # One of a choice may be named by its value; ``Request.check`` takes it.
+        # One of a choice may be named by its value; ``LinkRequest.check`` takes it.
         return (kind, int if issubclass(kind, int) else str)
     return (kind,)
 

@@ -30,7 +30,7 @@ from onceq.client.handlers import Breaker, check_done
 from onceq.client.plans import handles, queues
 from onceq.client.plans.selection import some, wait_ms
 from onceq.client.plans.sending_unit import ahead
-from onceq.client.retry import TRIES, Manager, Transaction, Tries, gone, inside, settle
+from onceq.client.retry import TRIES, CallingManager, EitherTransaction, Tries, gone, inside, settle
 from onceq.client.stopping import log
 from onceq.model.requests.transactions import IDLE_S_MAX
 from onceq.model.run import LENGTH_TYPE, Run
@@ -58,7 +58,7 @@ class Unworkable(Exception):
     """No message can be handled; its cause says why, and ends the loop."""
 
 
-class Database:
+class WorkerDatabase:
     """The database connection of one worker: opened when it is first needed, and after each failure
     anew, so that nothing of what has failed is on it.
 
@@ -71,7 +71,7 @@ class Database:
         self._opened = False
         self.connection: Any = None
 
-    def ready(self, tx: Transaction) -> Calls[None]:
+    def ready(self, tx: EitherTransaction) -> Calls[None]:
         """Have a connection, where one is wanted, that can take part.
 
         Raises:
@@ -91,7 +91,7 @@ class Database:
             raise errors.PartnerLost(f"the database cannot be reached: {error}") from error
         self._opened = True
 
-    def arguments(self, tx: Transaction) -> Calls[tuple[object, ...]]:
+    def arguments(self, tx: EitherTransaction) -> Calls[tuple[object, ...]]:
         """What a handler gets besides the message: what is enlisted in its transaction.
 
         Raises:
@@ -199,7 +199,7 @@ class ConsumerLoop:
         self.breaker = breaker if breaker is not None else Breaker(queue)
         self.idle_s = limit_s(limit)
         self.handled = 0
-        self.database = Database(connect)
+        self.database = WorkerDatabase(connect)
         self._absence = absence if absence is not None else OutageLog(queue)
         self._timeout = self._left = timeout
         self._stoppable = stoppable
@@ -293,10 +293,10 @@ class Stop(Protocol):
 
 
 def consume(
-    qm: Manager, course: ConsumerLoop, handler: Callable[..., object], stop: Stop, wait: Wait
+    qm: CallingManager, course: ConsumerLoop, handler: Callable[..., object], stop: Stop, wait: Wait
 ) -> Calls[int]:
     """Call a handler for each message, or for batches; see ``QueueManager.consume``."""
-    attempt, tx = Attempt(qm, course, handler, wait), course.limited(qm.transaction())
+    attempt, tx = HandlerCall(qm, course, handler, wait), course.limited(qm.transaction())
     try:
         while goes_on(tx, stop):
             now, tx = tx, course.limited(qm.transaction())
@@ -312,15 +312,15 @@ def consume(
     return course.handled
 
 
-def _following(tx: Transaction, stop: Stop) -> Transaction | None:
+def _following(tx: EitherTransaction, stop: Stop) -> EitherTransaction | None:
     return None if stopped(stop) else tx
 
 
-class Attempt:
+class HandlerCall:
     """One call of a handler, in a transaction of its own, and what follows from how it ends."""
 
     def __init__(
-        self, qm: Manager, course: ConsumerLoop, handler: Callable[..., object], wait: Wait
+        self, qm: CallingManager, course: ConsumerLoop, handler: Callable[..., object], wait: Wait
     ) -> None:
         self._qm = qm
         self._course = course
@@ -330,8 +330,8 @@ class Attempt:
         self._shown: handles.Handle | None = None
 
     def carry_out(
-        self, tx: Transaction, taking: Calls[Batch | None],
-        following: Callable[[], Transaction | None] = lambda: None,
+        self, tx: EitherTransaction, taking: Calls[Batch | None],
+        following: Callable[[], EitherTransaction | None] = lambda: None,
     ) -> Calls[Batch | None]:  # fmt: skip
         """Take messages and let the handler have them.
 
@@ -378,17 +378,19 @@ class Attempt:
             course.breaker.leave(self)
         return NOTHING
 
-    def _handle(self, tx: Transaction, argument: Any) -> Calls[None]:
+    def _handle(self, tx: EitherTransaction, argument: Any) -> Calls[None]:
         given = yield from self._course.database.arguments(tx)
         check_done((yield from inside(self._qm, tx, self._handler, argument, *given)))
 
-    def _away(self, tx: Transaction, error: errors.OnceqError, *, at_hand: bool) -> Calls[None]:
+    def _away(
+        self, tx: EitherTransaction, error: errors.OnceqError, *, at_hand: bool
+    ) -> Calls[None]:
         tx._state.blameless = True
         yield from leave(tx)
         yield from self._course.database.drop()
         yield partial(self._wait, self._course.away_s(error, at_hand=at_hand))
 
-    def _failed(self, tx: Transaction, error: Exception, taken: Batch) -> Calls[None]:
+    def _failed(self, tx: EitherTransaction, error: Exception, taken: Batch) -> Calls[None]:
         course = self._course
         if course.database.connection is not None and course.database.broken:
             lost = errors.PartnerLost(f"the connection to the database broke: {error}")
@@ -431,7 +433,7 @@ class Attempt:
                 self._shown = yield from call(qm._run, opening)
 
 
-def goes_on(tx: Transaction, stop: Stop | None) -> bool:
+def goes_on(tx: EitherTransaction, stop: Stop | None) -> bool:
     """Whether a loop takes what comes next: it has asked for it already, or is not to stop."""
     return tx._state.ahead is not None or not stopped(stop)
 
@@ -441,7 +443,7 @@ def stopped(stop: Stop | None) -> bool:
     return stop is not None and stop.is_set()
 
 
-def take(tx: Transaction, course: ConsumerLoop) -> Calls[Batch | None]:
+def take(tx: EitherTransaction, course: ConsumerLoop) -> Calls[Batch | None]:
     """Messages; none of them: look whether to stop; None: the time is over."""
     try:
         return (yield from call(tx._hold, course.queue, course.batch, timeout=course.slice_s()))
@@ -449,7 +451,9 @@ def take(tx: Transaction, course: ConsumerLoop) -> Calls[Batch | None]:
         return None if course.nothing_came() else NOTHING
 
 
-def take_another(qm: Manager, tx: Transaction, course: ConsumerLoop) -> Calls[Batch | None]:
+def take_another(
+    qm: CallingManager, tx: EitherTransaction, course: ConsumerLoop
+) -> Calls[Batch | None]:
     """One message behind the one that failed last, while everything fails; where there is none, or
     nobody may look, the first one."""
     behind = course.breaker.behind
@@ -490,8 +494,8 @@ def limit_s(limit: float | None) -> int:
 
 
 def finish(
-    qm: Manager, tx: Transaction, course: ConsumerLoop, following: Transaction | None = None,
-    wait: Wait | None = None,
+    qm: CallingManager, tx: EitherTransaction, course: ConsumerLoop,
+    following: EitherTransaction | None = None, wait: Wait | None = None,
 ) -> Calls[None]:  # fmt: skip
     """Commit, unless that is done; if the answer was lost, find out what became of it.
 
@@ -518,7 +522,7 @@ def finish(
         yield from settle(qm, tx, doubt, ask_again)
 
 
-def _policy(qm: Manager, queue: str) -> Calls[int]:
+def _policy(qm: CallingManager, queue: str) -> Calls[int]:
     with contextlib.suppress(errors.OnceqError):
         return (yield from call(qm._run, queues.queue(qm._state, queue))).poison_attempts
     return 0

@@ -20,9 +20,9 @@ from typing import Final, Literal, Protocol, TypedDict
 
 from onceq import errors
 from onceq.client.handlers import Breaker, Pauses
-from onceq.client.loops import Attempt, ConsumerLoop, OutageLog, Stop, Wait
+from onceq.client.loops import ConsumerLoop, HandlerCall, OutageLog, Stop, Wait
 from onceq.client.plans.selection import some
-from onceq.client.retry import Manager, Transaction, gone
+from onceq.client.retry import CallingManager, EitherTransaction, gone
 from onceq.client.stopping import log
 from onceq.model.message import Message
 from onceq.model.record import Record
@@ -300,11 +300,11 @@ class Workers(Protocol):
 
 
 def in_order(
-    qm: Manager, course: ConsumerLoop, handler: Callable[..., object], turns: Turns,
+    qm: CallingManager, course: ConsumerLoop, handler: Callable[..., object], turns: Turns,
     workers: Workers, wait: Wait,
 ) -> Calls[int]:  # fmt: skip
     """One of several workers; returns how many messages it has handled."""
-    attempt = Attempt(qm, course, handler, wait)
+    attempt = HandlerCall(qm, course, handler, wait)
     try:
         while True:
             turn = yield workers.turn
@@ -323,7 +323,7 @@ def in_order(
 
 
 def _look(
-    qm: Manager, course: ConsumerLoop, turns: Turns, workers: Workers, wait: Wait
+    qm: CallingManager, course: ConsumerLoop, turns: Turns, workers: Workers, wait: Wait
 ) -> Calls[None]:
     """Look at what stands behind what was looked at before."""
     found = None
@@ -345,7 +345,7 @@ def _look(
 
 
 def _work(
-    qm: Manager, course: ConsumerLoop, attempt: Attempt, place: int, wait: Wait
+    qm: CallingManager, course: ConsumerLoop, attempt: HandlerCall, place: int, wait: Wait
 ) -> Calls[bool]:
     """Let the handler have the message at a place; whether it is gone from there."""
     tx = course.limited(qm.transaction())
@@ -369,5 +369,5 @@ def _work(
     return bool(taken)
 
 
-def _take(tx: Transaction, course: ConsumerLoop, place: int) -> Calls[Batch | None]:
+def _take(tx: EitherTransaction, course: ConsumerLoop, place: int) -> Calls[Batch | None]:
     return (yield from call(tx._hold, course.queue, 1, timeout=0.0, lookup_id=place))

@@ -23,7 +23,7 @@ from onceq.client.link import Session
 from onceq.client.plans import branches, operate
 from onceq.client.plans.plan import Plan
 from onceq.errors import OnceqError
-from onceq.model.branches import Decision, Xid, partner_name
+from onceq.model.branches import DecisionState, Xid, partner_name
 from onceq.model.views.looks import BranchView, RowsView
 from onceq.partners.contract import AnyPartner, LastAgent
 from onceq.partners.recovery import WAIT_S_MIN, Recovery
@@ -31,7 +31,7 @@ from onceq.partners.recovery import WAIT_S_MIN, Recovery
 T = TypeVar("T")
 
 
-class Manager(Protocol):
+class RecoveringManager(Protocol):
     """A queue manager whose plans a thread can carry out."""
 
     @property
@@ -45,12 +45,12 @@ class Manager(Protocol):
 class ManagerDecider:
     """A queue manager that decides; see ``partners.recovery.Decider``."""
 
-    def __init__(self, manager: Manager) -> None:
+    def __init__(self, manager: RecoveringManager) -> None:
         self._manager = manager
         self._session = manager._state
         self.guid = self._session.source
 
-    def decision(self, gtrid: bytes) -> Decision:
+    def decision(self, gtrid: bytes) -> DecisionState:
         """See Decider."""
         return self._manager._run(branches.decision(self._session, gtrid))
 
@@ -83,7 +83,7 @@ class ManagerDecider:
 class ManagerResource:
     """Another queue manager for recovery; see ``Resource``."""
 
-    def __init__(self, manager: Manager, name: str = "") -> None:
+    def __init__(self, manager: RecoveringManager, name: str = "") -> None:
         self._manager = manager
         self._session = manager._state
         self.name = name or partner_name(self._session.source)

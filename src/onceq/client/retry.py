@@ -55,7 +55,7 @@ AGAIN_S: Final = (0.05, 0.2, 0.5, 1.0, 2.0)
 """Waits before a transaction is done again; the last one is repeated."""
 
 
-class Transaction(AnyTransaction, Protocol):
+class EitherTransaction(AnyTransaction, Protocol):
     """A transaction, of either face."""
 
     @property
@@ -70,7 +70,7 @@ class Transaction(AnyTransaction, Protocol):
     def commit(self) -> object: ...
 
 
-class Manager(Protocol):
+class CallingManager(Protocol):
     """A queue manager, of either face."""
 
     @property
@@ -78,7 +78,7 @@ class Manager(Protocol):
 
     def _run(self, plan: Plan[T], /) -> Awaitable[T] | T: ...
 
-    def transaction(self) -> Transaction: ...
+    def transaction(self) -> EitherTransaction: ...
 
 
 class Tries:
@@ -105,7 +105,7 @@ class Tries:
 
 
 def run(
-    qm: Manager, work: Callable[[Any], object], *, tries: int,
+    qm: CallingManager, work: Callable[[Any], object], *, tries: int,
     also: tuple[type[Exception], ...], wait: Callable[[float], object],
 ) -> Calls[Any]:  # fmt: skip
     """Do a whole transaction; see ``QueueManager.run``.
@@ -135,7 +135,7 @@ def run(
         yield partial(wait, pause_s)
 
 
-def safe(tx: Transaction, error: Exception, also: tuple[type[Exception], ...] = ()) -> bool:
+def safe(tx: EitherTransaction, error: Exception, also: tuple[type[Exception], ...] = ()) -> bool:
     """Whether a transaction that ended with an error may be done again: nothing of it happened."""
     if tx._state.decided:
         return False
@@ -149,7 +149,9 @@ def gone(error: errors.ServiceNotAvailable) -> bool:
     return type(error) is errors.ServiceNotAvailable
 
 
-def inside(qm: Manager, tx: Transaction, work: Callable[..., object], *given: object) -> Calls[Any]:
+def inside(
+    qm: CallingManager, tx: EitherTransaction, work: Callable[..., object], *given: object
+) -> Calls[Any]:
     """Call that with a transaction and more, while that is the current one."""
     around = get_ambient()
     set_ambient((tx, qm, tx._state, around))
@@ -160,8 +162,8 @@ def inside(qm: Manager, tx: Transaction, work: Callable[..., object], *given: ob
 
 
 def settle(
-    qm: Manager,
-    tx: Transaction,
+    qm: CallingManager,
+    tx: EitherTransaction,
     doubt: errors.InDoubt,
     wait: Callable[[errors.ServiceNotAvailable], Calls[bool]],
 ) -> Calls[None]:
@@ -197,7 +199,10 @@ def settle(
 
 
 def _once(
-    qm: Manager, tx: Transaction, work: Callable[[Any], object], wait: Callable[[float], object]
+    qm: CallingManager,
+    tx: EitherTransaction,
+    work: Callable[[Any], object],
+    wait: Callable[[float], object],
 ) -> Calls[Any]:
     result = yield from inside(qm, tx, work)
     check_done(result)

@@ -17,16 +17,16 @@ import time
 from collections.abc import Iterable, Sequence
 
 from onceq import errors
-from onceq.client.address import Address
+from onceq.client.address import ManagerAddress
 from onceq.client.connecting import READ_BYTES_MIN, Socket, connected, greet
 from onceq.client.credentials import Credentials
-from onceq.client.link import PartlyWritten, Request, drop_descriptor, of_parent, overdue, own
+from onceq.client.link import LinkRequest, PartlyWritten, drop_descriptor, of_parent, overdue, own
 from onceq.client.stopping import acquire, wait_readable
 from onceq.model.requests import Receive
 from onceq.model.run import Buffer
 from onceq.sockets import both_ends
 from onceq.wire.app import frames
-from onceq.wire.app.frames import Code, decode, failure, written
+from onceq.wire.app.frames import FrameCode, decode, failure, written
 
 READ_BYTES_MAX = 1 << 20
 PIECES_MAX = 64
@@ -39,7 +39,7 @@ class _Slot:
 
     __slots__ = ("done", "due", "given_up", "lock", "request", "result", "waits")
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: LinkRequest) -> None:
         self.request = request
         self.done = False
         self.waits = False
@@ -70,7 +70,7 @@ class SocketLink:
 
     def __init__(
         self,
-        address: Address,
+        address: ManagerAddress,
         timeout: float,
         answer_timeout: float | None = None,
         *,
@@ -190,7 +190,7 @@ class SocketLink:
 
     # ---- calling --------------------------------------------------------------------------
 
-    def call(self, request: Request) -> object:
+    def call(self, request: LinkRequest) -> object:
         """See Link."""
         slot: _Slot = request.ticket or _Slot(request)
         try:
@@ -387,7 +387,7 @@ class SocketLink:
             try:
                 number = self._number = self._number % 0xFFFF_FFFF + 1
                 with contextlib.suppress(OSError):
-                    self._socket.sendall(b"".join(frames.frame(number, Code.LIFE, ())))
+                    self._socket.sendall(b"".join(frames.frame(number, FrameCode.LIFE, ())))
             finally:
                 writing.release()
 
@@ -397,7 +397,7 @@ def _few(pieces: list[Buffer]) -> list[Buffer]:
     return [b"".join(pieces)] if len(pieces) > PIECES_MAX else pieces
 
 
-def _result(request: Request, code: int, head: memoryview, rest: memoryview) -> object:
+def _result(request: LinkRequest, code: int, head: memoryview, rest: memoryview) -> object:
     try:
         return decode(request.kind, code, head, rest)
     except errors.OnceqError as error:

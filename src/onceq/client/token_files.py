@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from onceq.client.address import SCHEME, SCHEMES, TLS_SCHEME, UNIX_SCHEME, Address, parse
+from onceq.client.address import SCHEME, SCHEMES, TLS_SCHEME, UNIX_SCHEME, ManagerAddress, parse
 from onceq.errors import AccessDenied, ConfigurationError
 from onceq.file_access import SOCKET_FILE, denied
 from onceq.model.identity import NO_GUID, guid_bytes, guid_text
@@ -38,7 +38,7 @@ _FILE_BYTES_MAX: Final = TOKEN_LINES_MAX * _LINE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundToken:
     """A token, and where it was found."""
 
     text: str
@@ -49,7 +49,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _ManagerPlace:
     """Where a queue manager is, as a line says it.
 
     Attributes:
@@ -62,7 +62,7 @@ class _Place:
     port: int = 0
     tls: bool | None = None
 
-    def is_at(self, address: Address) -> bool:
+    def is_at(self, address: ManagerAddress) -> bool:
         """Whether this is where was connected to."""
         if self.path and address.path:
             own = os.path.realpath(self.path)
@@ -84,10 +84,10 @@ class _Line:
     """
 
     number: int
-    whom: _Place | bytes
-    token: Found | None
+    whom: _ManagerPlace | bytes
+    token: FoundToken | None
 
-    def is_for(self, address: Address, guid: bytes) -> bool:
+    def is_for(self, address: ManagerAddress, guid: bytes) -> bool:
         """Whether it is for the queue manager that was connected to."""
         if isinstance(self.whom, bytes):
             return self.whom == guid
@@ -106,7 +106,7 @@ class TokenFile:
         """
         self._name = name
         text = _contents(name)
-        self._one: Found | None = None
+        self._one: FoundToken | None = None
         self._lines: list[_Line] = []
         lines = [
             (number, words)
@@ -138,7 +138,7 @@ class TokenFile:
         """Whether it says of each token for whom it is."""
         return self._one is None
 
-    def shown_to(self, address: Address, guid: bytes = NO_GUID) -> Found | None:
+    def shown_to(self, address: ManagerAddress, guid: bytes = NO_GUID) -> FoundToken | None:
         """What a queue manager is shown; None: nothing.
 
         Args:
@@ -185,7 +185,7 @@ class TokenFile:
         found = None if token == NONE else checked(token, where)
         return _Line(number, self._whom(number, whom), found)
 
-    def _whom(self, number: int, text: str) -> _Place | bytes:
+    def _whom(self, number: int, text: str) -> _ManagerPlace | bytes:
         """For whom a line is; never by what lies in a folder."""
         with suppress(ValueError):
             return guid_bytes(text)
@@ -193,12 +193,12 @@ class TokenFile:
         if text.startswith("/") or scheme == UNIX_SCHEME:
             path = parse(text if scheme else UNIX_SCHEME + text).path
             if os.path.isabs(path):
-                return _Place(os.path.normpath(path))
+                return _ManagerPlace(os.path.normpath(path))
         elif scheme or "/" not in text:
             with suppress(ConfigurationError):
                 found = parse(text if scheme else SCHEME + text)
                 tls = found.tls if scheme else None
-                return _Place(host=found.host.casefold(), port=found.port, tls=tls)
+                return _ManagerPlace(host=found.host.casefold(), port=found.port, tls=tls)
         raise ConfigurationError(
             f"line {number} of {self._name} does not begin with the address of a queue manager "
             f"({TLS_SCHEME}host:port, or host:port), its GUID, or the absolute path of its data "
@@ -206,11 +206,11 @@ class TokenFile:
         )
 
 
-def checked(text: str, where: str) -> Found:
+def checked(text: str, where: str) -> FoundToken:
     """A token, if it is one; raises ConfigurationError, which does not repeat it."""
     if read(text) is None:
         raise _none(where)
-    return Found(text, where)
+    return FoundToken(text, where)
 
 
 def _none(where: str) -> ConfigurationError:

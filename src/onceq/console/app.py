@@ -69,7 +69,7 @@ def make(
         names: Further names of it; see ``hosts_of``.
     """
     pages = Pages(desk, door)
-    live = Live(desk)
+    live = LiveEvents(desk)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -129,7 +129,7 @@ def event(name: str, text: str) -> bytes:
 Part = Callable[[Request], Awaitable[str]]
 
 
-class Live:
+class LiveEvents:
     """Sends events to open pages."""
 
     def __init__(self, desk: Desk) -> None:

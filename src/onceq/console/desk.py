@@ -20,7 +20,7 @@ from starlette.requests import Request
 
 from onceq import errors
 from onceq.client.tasks.manager import AsyncQueueManager
-from onceq.console.guard import FormValues, Keys, Session
+from onceq.console.guard import BrowserSession, FormValues, Keys
 from onceq.console.managers import Managers, Sample, Watched
 from onceq.console.reading import Read, Told, numbers
 
@@ -115,9 +115,9 @@ class Desk:
         return Sample(self.monotonic(), found.shown, found.messages, found.log)
 
 
-def session_of(request: Request) -> Session | None:
+def session_of(request: Request) -> BrowserSession | None:
     """The session of a request; None: it has shown the token, or nothing."""
-    found: Session | None = request.state.session
+    found: BrowserSession | None = request.state.session
     return found
 
 

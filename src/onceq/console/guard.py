@@ -170,7 +170,7 @@ SAFE: Final = frozenset(("GET", "HEAD"))
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
-class Refusal(Exception):
+class NotLetIn(Exception):
     """A request is not let in.
 
     Attributes:
@@ -223,7 +223,7 @@ class Guard:
 
         try:
             body = await self._let_in(scope, receive)
-        except Refusal as refusal:
+        except NotLetIn as refusal:
             await self._refuse(scope, refusal)(scope, receive, said)
             return
         await self._app(scope, _Again(body, receive), said)
@@ -234,16 +234,16 @@ class Guard:
         size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
         size += sum(len(name) + len(value) for name, value in scope["headers"])
         if size > HEADER_BYTES_MAX:
-            raise Refusal(431, "too-large", f"a request has at most {HEADER_BYTES_MAX} bytes")
+            raise NotLetIn(431, "too-large", f"a request has at most {HEADER_BYTES_MAX} bytes")
         host = headers.get("host", "").casefold()
         if host not in self._hosts:
-            raise Refusal(
+            raise NotLetIn(
                 421, "wrong-host", "this console is not called so; --host gives it another name"
             )
         changes = scope["method"] not in SAFE
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.casefold() != host:
-            raise Refusal(403, "wrong-origin", "the request comes from a page of another site")
+            raise NotLetIn(403, "wrong-origin", "the request comes from a page of another site")
         body = await _whole(headers, receive) if changes else b""
         scope["state"] = {
             **scope.get("state", {}), "session": None, "cookie": "", "signed": False
@@ -251,7 +251,7 @@ class Guard:
         kind, _, bearer = headers.get("authorization", "").partition(" ")
         if kind.casefold() == "bearer":
             if not self._keys.is_token(bearer.strip()):
-                raise Refusal(401, "wrong-token", "the token is not that of this console")
+                raise NotLetIn(401, "wrong-token", "the token is not that of this console")
             scope["state"].update(signed=True)
             return body
         session, cookie = self._session(headers)
@@ -259,7 +259,7 @@ class Guard:
         if session is None:
             if scope["path"].startswith(OPEN):
                 return body
-            raise Refusal(
+            raise NotLetIn(
                 401, "sign-in", "sign in with the link that the console has printed at its start"
             )
         if changes:
@@ -270,16 +270,16 @@ class Guard:
                     fields = parse_qs(body.decode(), max_num_fields=FIELDS_MAX)
                     token = fields.get("form_token", [""])[0]
             if not session.has_sent(token):
-                raise Refusal(
+                raise NotLetIn(
                     403, "form-token", "the form is not one of this session: read its page anew"
                 )
         return body
 
-    def _session(self, headers: Headers) -> tuple[Session | None, str]:
+    def _session(self, headers: Headers) -> tuple[BrowserSession | None, str]:
         cookie = cookie_parser(headers.get("cookie", "")).get(self._cookie, "")
         return self._keys.session(cookie) if cookie else None, cookie
 
-    def _refuse(self, scope: Scope, refusal: Refusal) -> Response:
+    def _refuse(self, scope: Scope, refusal: NotLetIn) -> Response:
         path = scope["path"]
         if refusal.code == "sign-in" and not path.startswith("/api") and scope["method"] in SAFE:
             return RedirectResponse("/sign-in", status_code=303)
@@ -304,7 +304,7 @@ class _Again:
 
 async def _whole(headers: Headers, receive: Receive) -> bytes:
     """The body of a request; raises Refusal if it is too large."""
-    refusal = Refusal(413, "too-large", f"a request has at most {BODY_BYTES_MAX} bytes")
+    refusal = NotLetIn(413, "too-large", f"a request has at most {BODY_BYTES_MAX} bytes")
     told = headers.get("content-length", "0")
     if read_number(told, BODY_BYTES_MAX) is None:
         raise refusal
@@ -312,7 +312,7 @@ async def _whole(headers: Headers, receive: Receive) -> bytes:
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            raise Refusal(400, "cut-off", "the request ended in the middle")
+            raise NotLetIn(400, "cut-off", "the request ended in the middle")
         part: bytes = message.get("body", b"")
         found += part
         if len(found) > BODY_BYTES_MAX:
@@ -322,7 +322,7 @@ async def _whole(headers: Headers, receive: Receive) -> bytes:
 
 
 @dataclass(slots=True)
-class Session:
+class BrowserSession:
     """One browser that has signed in.
 
     Attributes:
@@ -370,7 +370,7 @@ class Keys:
         self.token = token or secrets.token_urlsafe(32)
         self._token = _digest(self.token)
         self._codes: dict[bytes, float] = {}
-        self._sessions: OrderedDict[bytes, Session] = OrderedDict()
+        self._sessions: OrderedDict[bytes, BrowserSession] = OrderedDict()
 
     def new_code(self) -> str:
         """A code for a sign-in link, good for once."""
@@ -397,13 +397,13 @@ class Keys:
         """Open a session for somebody who was let in; returns the value of its cookie."""
         cookie = secrets.token_urlsafe(32)
         until = self._now() + session_s
-        made = Session(secrets.token_urlsafe(32), until, role, person)
+        made = BrowserSession(secrets.token_urlsafe(32), until, role, person)
         self._sessions[_digest(cookie)] = made
         while len(self._sessions) > SESSIONS_MAX:
             self._sessions.popitem(last=False)[1].over.set()
         return cookie
 
-    def session(self, cookie: str) -> Session | None:
+    def session(self, cookie: str) -> BrowserSession | None:
         """The session of a cookie; None: there is none any more."""
         key = _digest(cookie)
         found = self._sessions.get(key)

@@ -22,7 +22,7 @@ from onceq.client.attention import (
     PAUSED,
     RECENTLY_REFUSED,
     STUCK,
-    Seen,
+    Inspected,
     held_up,
     notes_of_outgoing,
     notes_of_queue,
@@ -104,7 +104,7 @@ async def may(qm: AsyncQueueManager, right: Right, queue: str = "") -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class OverviewNumbers:
     """What the overview shows of one queue manager, and two numbers for its pictures."""
 
     shown: Told
@@ -112,10 +112,10 @@ class Numbers:
     log: int
 
 
-async def numbers(qm: AsyncQueueManager, now_s: int) -> Numbers:
+async def numbers(qm: AsyncQueueManager, now_s: int) -> OverviewNumbers:
     """Everything that the overview shows of a queue manager."""
     status, metrics, branches = await qm.status(), await qm.metrics(), await qm.branches()
-    seen = Seen(
+    seen = Inspected(
         status, metrics, await qm.queue_page(**PAUSED), await qm.queue_page(**FULL),
         await qm.outgoing_page(**STUCK), await qm.outgoing_page(**RECENTLY_REFUSED), branches,
     )  # fmt: skip
@@ -142,7 +142,7 @@ async def numbers(qm: AsyncQueueManager, now_s: int) -> Numbers:
         "space_low": status.space_low,
         "started": status.started,
     }
-    return Numbers(shown, status.messages, status.log_position)
+    return OverviewNumbers(shown, status.messages, status.log_position)
 
 
 async def settings(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:

@@ -56,7 +56,7 @@ _AWAY: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class SignInAttempt:
     """One sign-in that has begun: what is made of the secret in the browser's cookie."""
 
     cookie: str
@@ -134,7 +134,7 @@ class SignIn:
         except ProviderAway as error:
             return self._refused(NotSignedIn(503, f"{self.title} is away: {error}.", _AWAY))
         until = int(self._desk.monotonic()) + ATTEMPT_S
-        made = Attempt(f"{until}.{secrets.token_urlsafe(32)}", self._key)
+        made = SignInAttempt(f"{until}.{secrets.token_urlsafe(32)}", self._key)
         place = self._provider.address(
             about, back=self._address + BACK, state=made.state, nonce=made.nonce, proof=made.proof
         )
@@ -149,7 +149,7 @@ class SignIn:
     async def back(self, request: Request) -> Response:
         """Take a browser that comes back."""
         try:
-            attempt = Attempt(request.cookies.get(self._cookie, ""), self._key)
+            attempt = SignInAttempt(request.cookies.get(self._cookie, ""), self._key)
             person = await self._person(attempt, request.url.query)
             role = self._people.role_of(person.groups)
             if role is None:
@@ -181,7 +181,7 @@ class SignIn:
         )
         return answer
 
-    async def _person(self, attempt: Attempt, query: str) -> Person:
+    async def _person(self, attempt: SignInAttempt, query: str) -> Person:
         """Who comes back; raises NotSignedIn."""
         said = self._said(attempt, query)
         if "error" in said:
@@ -213,7 +213,7 @@ class SignIn:
                 "Begin again. If it stays so, tell who runs the console.",
             ) from None  # fmt: skip
 
-    def _said(self, attempt: Attempt, query: str) -> Mapping[str, str]:
+    def _said(self, attempt: SignInAttempt, query: str) -> Mapping[str, str]:
         """What the provider says by the browser that has begun this attempt; raises NotSignedIn."""
         try:
             pairs = parse_qsl(query, max_num_fields=FIELDS_MAX, errors="strict")

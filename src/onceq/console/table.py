@@ -375,7 +375,7 @@ def named(name: str) -> str:
     return name.replace("_", " ")
 
 
-class Head(NamedTuple):
+class ColumnHead(NamedTuple):
     """The head of a column of a table of views.
 
     Attributes:
@@ -389,7 +389,7 @@ class Head(NamedTuple):
     numeric: bool
 
 
-def heads(rows: Sequence[View]) -> list[Head]:
+def heads(rows: Sequence[View]) -> list[ColumnHead]:
     """The columns of a table of views, as their class says them."""
     kind = type(rows[0])
     plain = defaults(kind)
@@ -397,7 +397,7 @@ def heads(rows: Sequence[View]) -> list[Head]:
     for name, one in columns(kind).items():
         numeric = one.unit in ("bytes", "age", "count")
         numeric = numeric or (not one.unit and type(plain.get(name)) is int)
-        found.append(Head(name, one.title[:1].upper() + one.title[1:], one, numeric))
+        found.append(ColumnHead(name, one.title[:1].upper() + one.title[1:], one, numeric))
     return found
 
 

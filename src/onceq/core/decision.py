@@ -32,7 +32,7 @@ Piece = Extent | bytes
 
 
 @dataclass(slots=True)
-class Record:
+class LogRecord:
     """One record for the log, and the position that its frame must get.
 
     Attributes:
@@ -330,5 +330,5 @@ class Decision:
         actions: To be performed after all forced records up to here are durable, in order.
     """
 
-    records: list[Record] = field(default_factory=list)
+    records: list[LogRecord] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)

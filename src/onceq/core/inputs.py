@@ -372,7 +372,7 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class SpaceChanged:
     """The disk has come to its reserve (low), or has room again."""
 
     low: bool
@@ -415,7 +415,7 @@ Input = (
     | SessionAcked
     | Room
     | Tick
-    | Space
+    | SpaceChanged
     | Spoiled
     | Scrubbed
     | Relocate

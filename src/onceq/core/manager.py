@@ -26,7 +26,7 @@ from onceq.core.decision import Decision
 from onceq.core.ending import acknowledgments
 from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
-from onceq.core.inputs import Input, Relocate, Space, Tick
+from onceq.core.inputs import Input, Relocate, SpaceChanged, Tick
 from onceq.core.management import (
     copies,
     damage,
@@ -41,13 +41,13 @@ from onceq.core.management import (
 from onceq.core.names import find_source, index_by_guid
 from onceq.core.peers import lives, strangers
 from onceq.core.receive import entrance, lookup, poison, receive, receive_exact
-from onceq.core.state.log_space import Live
+from onceq.core.state.log_space import LiveMessages
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import LOCKED, PURGING, REMOVED
 from onceq.core.state.queue_tables import ACKS_OWED
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import Change, Op, RangeChange, Relocated
-from onceq.core.state.snapshot import Snapshot, replay
+from onceq.core.state.snapshot import StateSnapshot, replay
 from onceq.core.state.state import State
 from onceq.core.step.step import RULES, ChangeBuilder, Step, Timer, rule_for
 from onceq.core.step.units import KEY_BYTES, Counts, HeldRange
@@ -262,10 +262,10 @@ class Manager:
         step.position, step.started_s = position, now.wall_s
         return self._wrapped(now, lambda step: restart(step, entropy, made_ns, orderly=orderly))
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> StateSnapshot:
         """Return the durable state, for a checkpoint that covers all records before
         ``position``."""
-        return Snapshot(self._step.state)
+        return StateSnapshot(self._step.state)
 
     # ---- steps --------------------------------------------------------------------------
 
@@ -342,7 +342,7 @@ class Manager:
         sources = {source for source, _ in self._step.state.progress}
         return sources.union(self._step.names.by_guid)
 
-    def owed(self, bytes_max: int) -> Live | None:
+    def owed(self, bytes_max: int) -> LiveMessages | None:
         """Return messages whose acknowledgments are owed: read them, and hand in Compose."""
         found = acknowledgments.owed(self._step, bytes_max)
         self.owing = found is not None
@@ -435,8 +435,8 @@ _TIMERS: dict[Timer, Callable[[Step, Any], None]] = {
 }
 
 
-@rule_for(Space)
-def _space(step: Step, item: Space) -> None:
+@rule_for(SpaceChanged)
+def _space(step: Step, item: SpaceChanged) -> None:
     step.space_low = item.low
 
 

@@ -32,10 +32,10 @@ from onceq.core.names import is_local, local_queue, members
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.queue_tables import JOURNAL_BIT, queue_key_of
-from onceq.core.state.queues import AnyQueue, Handle, Queue
+from onceq.core.state.queues import AnyQueue, Queue, QueueHandle
 from onceq.core.step.connections import CheckedBatch
 from onceq.core.step.step import Step
-from onceq.core.step.units import Transaction
+from onceq.core.step.units import OpenTransaction
 from onceq.errors import AccessDenied, OnceqError, QueueNotFound, SendFailed
 from onceq.hidden import quote_word
 from onceq.model import requests
@@ -239,7 +239,7 @@ def _open_at(place: Place, access: requests.Access, share: requests.Share) -> De
     return _to_take(place)
 
 
-def held(step: Step, handle: Handle) -> Demands:
+def held(step: Step, handle: QueueHandle) -> Demands:
     """Return the continuing needs of an open queue; for several, each send is checked."""
     queue = step.state.all_queues.get(handle.queue)
     if queue is None:
@@ -285,7 +285,7 @@ def _answered(step: Step, item: requests.SendItem) -> Iterator[Demand]:
         yield from _to_send(step, wanted.dead_letter_queue)
 
 
-def work_of(step: Step, tx: Transaction | None) -> Iterator[Demand]:
+def work_of(step: Step, tx: OpenTransaction | None) -> Iterator[Demand]:
     """Yield what a unit of work needs for everything that it has taken and will send."""
     if tx is None:
         return
@@ -324,7 +324,7 @@ def _takes_part(step: Step, item: requests.StartBranch | requests.EndBranch) -> 
     yield from to_decide(step, item.owner, step.units.branches.get(item.xid))
 
 
-def to_decide(step: Step, owner: int, tx: Transaction | None) -> Demands:
+def to_decide(step: Step, owner: int, tx: OpenTransaction | None) -> Demands:
     """Yield what an actor needs to decide a branch: nothing, if it has promised it, because others
     rely on it; else the rights to do its work. Where the branch has no work, or decides for
     partners as well, no right describes what is at stake: then the actor must have promised it. The
@@ -340,7 +340,7 @@ def to_decide(step: Step, owner: int, tx: Transaction | None) -> Demands:
         yield _OPERATE
 
 
-def whose(step: Step, tx: Transaction) -> str:
+def whose(step: Step, tx: OpenTransaction) -> str:
     """Return the actor that has promised a branch, or is at work in it, as ``Step.known_by``."""
     return step.state.branches.numbered(tx.branch).by if tx.branch else step.known_by(tx.owner)
 
@@ -567,7 +567,7 @@ def judge(step: Step, actor: Actor, item: requests.Request) -> None:
             raise
 
 
-def _unit_of(step: Step, item: requests.Request) -> Transaction | None:
+def _unit_of(step: Step, item: requests.Request) -> OpenTransaction | None:
     """Return the unit of work in which something is sent, or which ends."""
     if isinstance(item, (requests.Send, requests.Commit)):
         return step.units.transactions.get((item.owner, item.transaction))

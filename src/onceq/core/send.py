@@ -51,7 +51,7 @@ from onceq.core.state.queues import TRANSACTIONAL_LANE, Queue
 from onceq.core.state.records import PUT_DEADLETTER, PUT_JOURNAL, Change, Put, RestOf
 from onceq.core.step.connections import CheckedBatch, Deadlines, Route, StoredBatch, Target
 from onceq.core.step.step import ChangeBuilder, Step, take_numbers
-from onceq.core.step.units import Transaction
+from onceq.core.step.units import OpenTransaction
 from onceq.model import limits
 from onceq.model.identity import NO_GUID
 from onceq.model.marks import NEVER_S
@@ -184,7 +184,7 @@ def check_batch(item: SendItem) -> None:
 
 
 def checked_size(
-    step: Step, item: SendItem, templates: tuple[Template, ...], tx: Transaction | None
+    step: Step, item: SendItem, templates: tuple[Template, ...], tx: OpenTransaction | None
 ) -> int:
     """Return the bytes of all packets of the batch over all destinations, within every limit."""
     lengths = item.bodies.lengths
@@ -243,7 +243,7 @@ _WRONG_KIND: Final = {
 
 
 def prepare(
-    step: Step, item: SendItem, tx: Transaction | None, *, transactional: bool, by: str
+    step: Step, item: SendItem, tx: OpenTransaction | None, *, transactional: bool, by: str
 ) -> CheckedBatch:
     """Check one batch and find its destinations; nothing is stored yet.
 
@@ -583,7 +583,7 @@ def _end_here(
 
 
 def prepared_all(
-    step: Step, items: Sequence[SendItem], tx: Transaction | None, by: str
+    step: Step, items: Sequence[SendItem], tx: OpenTransaction | None, by: str
 ) -> list[CheckedBatch]:
     """Prepare several batches, all or none; on an error everything is as before.
 
@@ -622,7 +622,7 @@ def prepared_all(
 # ---- packets at prepare --------------------------------------------------------------------------
 
 
-def store_packets(step: Step, tx: Transaction) -> tuple[list[StoredPackets], int, int]:
+def store_packets(step: Step, tx: OpenTransaction) -> tuple[list[StoredPackets], int, int]:
     """Make the packets of a branch that is about to be recorded, if all can be made now.
 
     A commit decides only the position of a message: the counter in a queue here, the number in a

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from onceq.client.address import is_data_directory
 from onceq.client.results import BackupReport, Progress, RestoreReport
 from onceq.embedded import trusting
-from onceq.embedded.results import Made, ShownIdentity
+from onceq.embedded.results import MadeManager, ShownIdentity
 from onceq.errors import ConfigurationError, StoreExists
 from onceq.file_access import CONFIGURATION_FILE, SOCKET_FILE
 from onceq.model.identity import Identity, guid_text
@@ -38,7 +38,7 @@ def init(
     listen: str | None = None,
     client_listen: str | None = None,
     peers: Mapping[str, str] | None = None,
-) -> Made:
+) -> MadeManager:
     """Make a queue manager: its directory, its identity and its ``onceq.toml``.
 
     Raises:
@@ -78,7 +78,7 @@ def init(
     store = data_directory.init(path, name=name, configuration=text)
     identity = Identity.unpack(store.identity)
     store.close()
-    return Made(
+    return MadeManager(
         name=identity.name,
         id=guid_text(identity.guid),
         path=path,

@@ -28,7 +28,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from onceq.client.async_link import Handover, in_thread
-from onceq.client.link import Greeting, Request, drop_descriptor, own
+from onceq.client.link import Greeting, LinkRequest, drop_descriptor, own
 from onceq.directory.contract import Directory
 from onceq.directory.file import FileDirectory
 from onceq.errors import NotAStore, OnceqError, ServiceNotAvailable, StorageFailure, WrongProcess
@@ -46,7 +46,7 @@ from onceq.service.engine import Engine
 from onceq.service.jobs import JobThread
 from onceq.service.network import AsyncNetwork
 from onceq.service.peer_transports import doors_of
-from onceq.service.recovering import Recovering
+from onceq.service.recovering import RecoveryWorker
 from onceq.service.reloading import reloading
 from onceq.service.trail_files import TrailExport
 from onceq.store.files import RealFiles
@@ -98,7 +98,7 @@ class EmbeddedHost:
         """
         self.path = path
         self._clock = self.clock_of()
-        self._recovering = Recovering(self._clock, self.call, configuration.databases)
+        self._recovering = RecoveryWorker(self._clock, self.call, configuration.databases)
         self._loop = asyncio.new_event_loop()
         self._network = AsyncNetwork(
             self._loop, self, configuration.peers, configuration.http_authorities,
@@ -598,7 +598,7 @@ class _Shared:
         self.alive = False
         return ServiceNotAvailable(error.text)
 
-    def _tell(self, request: Request) -> bool:
+    def _tell(self, request: LinkRequest) -> bool:
         """Submit a request without an answer; return whether it is to be processed now."""
         try:
             self._host.tell(request.asked)
@@ -636,7 +636,7 @@ class EmbeddedLink(_Shared):
         self.alive = False
         self._host.cancel_waiting()
 
-    def call(self, request: Request) -> object:
+    def call(self, request: LinkRequest) -> object:
         """Submit a request, and wait for its answer."""
         if not request.waits:
             if self._tell(request):
@@ -668,7 +668,7 @@ class EmbeddedLink(_Shared):
             raise result
         return result
 
-    def _submit(self, request: Request) -> None:
+    def _submit(self, request: LinkRequest) -> None:
         slot = Slot()
         try:
             request.ticket = self._host.submit(request.asked, slot.put), slot
@@ -686,7 +686,7 @@ class AsyncEmbeddedLink(_Shared):
         """Return whether the manager still runs."""
         return self.alive
 
-    async def call(self, request: Request) -> object:
+    async def call(self, request: LinkRequest) -> object:
         """Submit a request, and wait for its answer."""
         if not request.waits:
             if self._tell(request):
@@ -714,7 +714,7 @@ class AsyncEmbeddedLink(_Shared):
             raise result
         return result
 
-    def _submit(self, request: Request) -> None:
+    def _submit(self, request: LinkRequest) -> None:
         place = Handover(request.missed)
         try:
             request.ticket = self._host.submit(request.asked, place.put), place
@@ -724,7 +724,7 @@ class AsyncEmbeddedLink(_Shared):
     def _pump(self) -> None:
         asyncio.get_running_loop().run_in_executor(None, self._host.pump)
 
-    async def _give_up(self, request: Request) -> None:
+    async def _give_up(self, request: LinkRequest) -> None:
         """End the wait of a cancelled call; messages that it has taken are kept before the
         cancelling is over."""
         number, place = request.ticket

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeManager:
     """A queue manager that was made.
 
     Attributes:

@@ -22,8 +22,8 @@ from onceq.model.addresses import is_loopback
 from onceq.model.identity import Identity, guid_bytes, guid_text
 from onceq.tls import authority, folder, own
 from onceq.tls import own as acts
-from onceq.tls.contexts import Files
-from onceq.tls.invitations import SECRET_BYTES, Code, Invited, Invites
+from onceq.tls.contexts import IdentityFiles
+from onceq.tls.invitations import SECRET_BYTES, InvitationCode, Invited, Invites
 from onceq.tls.members import (
     HERE,
     TOLD,
@@ -60,7 +60,7 @@ class Here:
     def has(self, name: str) -> bool:
         return os.path.exists(self.file(name))
 
-    def files(self) -> Files | None:
+    def files(self) -> IdentityFiles | None:
         found = self.configuration
         return folder.files_of(
             self.path, certificate=found.tls_certificate, key=found.tls_key,
@@ -139,8 +139,8 @@ def invite(
     whom = Invited(name, tuple(hosts), guid)
     expires_s = Invites(here.tls).make(whom, secret, here.now_s, seconds)
     acts.leave(here.tls, "invite", f"{name} {guid}".rstrip(), here.now_s)
-    code = Code(where, here.identity.guid, secret, trusted, expires_s)
-    if str(Code.parse(str(code))) != str(code):
+    code = InvitationCode(where, here.identity.guid, secret, trusted, expires_s)
+    if str(InvitationCode.parse(str(code))) != str(code):
         raise AssertionError("a code that is printed can be read")
     return Invitation(code=str(code), name=name, address=where, expires=expires_s)
 
@@ -156,7 +156,7 @@ def join(path: str, code: str, *, hosts: Sequence[str] = ()) -> ShownIdentity:
         ConfigurationError: This queue manager is an authority itself.
         ServiceNotAvailable: Nobody answers at the address in the code.
     """
-    found, here = Code.parse(code), here_of(path)
+    found, here = InvitationCode.parse(code), here_of(path)
     check_ours(here)
     if here.has(folder.AUTHORITY_KEY):
         raise ConfigurationError(

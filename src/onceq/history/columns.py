@@ -166,7 +166,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class ActRow:
     """An act of administration in a row; names are those of ``ACT_COLUMNS``."""
 
     act: int

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from onceq.core.state.queues import lookup_id
-from onceq.history.columns import ACT_COLUMNS, COLUMNS, Act, Start
-from onceq.history.heads import UNSUMMED, Array, Cut, Heads, nothing, together
+from onceq.history.columns import ACT_COLUMNS, COLUMNS, ActRow, Start
+from onceq.history.heads import UNSUMMED, Array, CutPackets, Heads, nothing, together
 from onceq.model.identity import guid_text
 from onceq.model.marks import SECOND_US
 from onceq.model.resultcodes import class_name
@@ -32,7 +32,7 @@ SUMMED: Final = frozenset(("committed", "accepted", "received"))
 
 
 @dataclass(slots=True)
-class Place:
+class LaneRange:
     """A range in one lane of a queue: number, lane and first counter; the queue's kind and its
     name."""
 
@@ -67,9 +67,9 @@ class Event:
     time_us: int
     exact: bool
     count: int
-    at: Place | None = None
-    origin: Place | None = None
-    heads: Heads | Cut | None = None
+    at: LaneRange | None = None
+    origin: LaneRange | None = None
+    heads: Heads | CutPackets | None = None
     source: bytes = b""
     message: Array | None = None
     stream: int = 0
@@ -84,12 +84,12 @@ class Event:
     """Whether the messages are transactional, where there are no heads."""
     reader: str | None = None
     """The reader, as far as the record names it."""
-    act: Act | None = None
+    act: ActRow | None = None
     """The act of administration that this is, and no message."""
 
 
 @dataclass(slots=True)
-class Rows:
+class FileEvents:
     """Events that are to go into one file, and the starts of the manager between them."""
 
     manager: str
@@ -206,7 +206,7 @@ def _acts(events: list[Event], counts: Array) -> dict[str, pa.Array]:
     }  # fmt: skip
 
 
-_NOWHERE: Final = Place(0, 0, 0)
+_NOWHERE: Final = LaneRange(0, 0, 0)
 
 
 def _without(event: Event) -> Heads:

@@ -4,8 +4,8 @@ It also reads records some of whose packets may be damaged: of those only the si
 
 Packets of one batch have the same names and so the same offsets. One of them is parsed with care;
 every packet with the same bytes up to its TransactionHeader is read by the same offsets. Packets
-that come one by one are cut to their headers (``Cut``) and read together later: numpy is worth its
-cost for many only.
+that come one by one are cut to their headers (``CutPackets``) and read together later: numpy is
+worth its cost for many only.
 
 Upholds: I23.
 """
@@ -72,7 +72,7 @@ class Heads:
 
 
 @dataclass(slots=True)
-class Cut:
+class CutPackets:
     """A few packets, each cut behind the fields that count; sizes and CRCs of the whole ones."""
 
     pieces: list[bytes]
@@ -83,7 +83,7 @@ class Cut:
         return len(self.pieces)
 
 
-def cut(data: Buffer, sizes: Sequence[int]) -> Cut:
+def cut(data: Buffer, sizes: Sequence[int]) -> CutPackets:
     """Cut the packets that lie one after another in ``data`` to their headers."""
     pieces, crcs, start = [], [], 0
     view = memoryview(data)
@@ -101,10 +101,10 @@ def cut(data: Buffer, sizes: Sequence[int]) -> Cut:
                 crc = crc32(view[first : first + body])
         crcs.append(crc)
         start = end
-    return Cut(pieces, list(sizes), crcs)
+    return CutPackets(pieces, list(sizes), crcs)
 
 
-def together(parts: Sequence[Heads | Cut]) -> Heads:
+def together(parts: Sequence[Heads | CutPackets]) -> Heads:
     """Return all of them as one, in order."""
     counts = [len(part) for part in parts]
     whole = nothing(sum(counts))
@@ -114,7 +114,7 @@ def together(parts: Sequence[Heads | Cut]) -> Heads:
     into: list[int] = []
     start = 0
     for part, count in zip(parts, counts, strict=True):
-        if isinstance(part, Cut):
+        if isinstance(part, CutPackets):
             pieces += part.pieces
             sizes += part.sizes
             crcs += part.crcs
@@ -291,7 +291,7 @@ def first_of(packets: Brought) -> Buffer | None:
     return packets.data
 
 
-def heads_in(packets: Brought, lengths: array[int]) -> Heads | Cut:
+def heads_in(packets: Brought, lengths: array[int]) -> Heads | CutPackets:
     """Return what is known of packets."""
     if isinstance(packets, list):
         each = zip(packets, lengths, strict=True)

@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from onceq.core.decision import Observed
 from onceq.errors import StorageFailure
 from onceq.history.columns import ACTS, FOLDER, META, STARTS, VERSION, Span, span_of
-from onceq.history.events import Event, Place, Rows
+from onceq.history.events import Event, FileEvents, LaneRange
 from onceq.history.projector import Projector
 from onceq.model.identity import Identity, guid_text
 from onceq.model.limits import HISTORY_NOTES_MAX, HISTORY_ROWS_MAX, HISTORY_UNWRITTEN_BYTES_MAX
@@ -208,23 +208,24 @@ class Keeper:
         self._observe_before(upto + 1, rows)
         self._write(rows, start, upto, wall_us)
 
-    def _rows(self) -> Rows:
-        return Rows(self._identity.name, self._identity.guid)
+    def _rows(self) -> FileEvents:
+        return FileEvents(self._identity.name, self._identity.guid)
 
-    def _observe_before(self, position: int, rows: Rows) -> None:
+    def _observe_before(self, position: int, rows: FileEvents) -> None:
         observed = self._observed
         while observed and observed[0][0] < position:
             at, wall_us, what = observed.popleft()
             rows.add(
                 Event(
-                    what.what.value, at, 0, wall_us, True, what.count, Place(0, 0, 0, "", what.key),
+                    what.what.value, at, 0, wall_us, True, what.count,
+                    LaneRange(0, 0, 0, "", what.key),
                     source=what.source, stream=what.stream, number=what.number, observed=True,
                 )
             )  # fmt: skip
 
     # ---- files ----------------------------------------------------------------------------------
 
-    def _write(self, rows: Rows, start: int, end: int, wall_us: int) -> None:
+    def _write(self, rows: FileEvents, start: int, end: int, wall_us: int) -> None:
         """Make a part durable behind all that wait, or let it wait as well."""
         if start == end and not rows.count:
             return

@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 
 from onceq.core.state import snapshot
-from onceq.core.state.branch_table import Branch
+from onceq.core.state.branch_table import PreparedBranch
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.state.positions import Positions
@@ -47,15 +47,15 @@ from onceq.core.state.setups import LifeBegun, Noted, Setup
 from onceq.core.state.snapshot import apply
 from onceq.core.state.state import State
 from onceq.errors import DamagedRecord, MalformedPacket
-from onceq.history.columns import ACT, Act, Start
-from onceq.history.events import Event, Place, Rows
+from onceq.history.columns import ACT, ActRow, Start
+from onceq.history.events import Event, FileEvents, LaneRange
 from onceq.history.heads import (
     FEW,
     HEAD_BYTES,
     UNSUMMED,
     Array,
     Brought,
-    Cut,
+    CutPackets,
     Heads,
     Places,
     Read,
@@ -178,7 +178,7 @@ class Projector:
         self._apply(position, decode(payload, position + FRAME_HEADER))
 
     def take(
-        self, position: int, payload: memoryview, rows: Rows, time_us: int,
+        self, position: int, payload: memoryview, rows: FileEvents, time_us: int,
         damaged: Places = (),
     ) -> None:  # fmt: skip
         """Apply a record, and add its rows.
@@ -198,7 +198,7 @@ class Projector:
         elif isinstance(record, LifeBegun) and record.at_us:
             rows.starts.append(Start(position, record.at_us, record.orderly))
         elif isinstance(record, Noted):
-            act = Act(
+            act = ActRow(
                 record.number, record.who, record.where, record.what, record.about, record.result,
                 record.since or position,
             )  # fmt: skip
@@ -208,12 +208,14 @@ class Projector:
             ))  # fmt: skip
         self._apply(position, record)
 
-    def _apply(self, position: int, record: tuple[Change, list[int]] | Setup | Branch) -> None:
+    def _apply(
+        self, position: int, record: tuple[Change, list[int]] | Setup | PreparedBranch
+    ) -> None:
         if isinstance(record, tuple):
             self._wall_s = record[0].wall_s
         apply(self.state, record, position)
 
-    def heads(self, queue: AnyQueue, lane: int, first: int, count: int) -> Heads | Cut:
+    def heads(self, queue: AnyQueue, lane: int, first: int, count: int) -> Heads | CutPackets:
         """Return the heads of messages that are in a lane now; their packets are read from the log.
 
         Of a message whose bytes are damaged only its size is known.
@@ -226,7 +228,7 @@ class Projector:
                 return together([self.heads(queue, lane, at, 1) for at in rest])
             return unread(queue.lanes[lane].size(first, 1))
 
-    def _heads(self, queue: AnyQueue, lane: int, first: int, count: int) -> Heads | Cut:
+    def _heads(self, queue: AnyQueue, lane: int, first: int, count: int) -> Heads | CutPackets:
         lane_of = queue.lanes[lane]
         sizes = lane_of.lengths(first, count)
         if sum(sizes) > LARGE_BYTES * count:
@@ -250,9 +252,9 @@ class Projector:
             return self.read(extents[0].address, extents[0].size)
         return b"".join(self.read(extent.address, extent.size) for extent in extents)
 
-    def _large(self, lane: Positions, first: int, sizes: array[int]) -> Cut:
+    def _large(self, lane: Positions, first: int, sizes: array[int]) -> CutPackets:
         """Return the heads of packets that are too large to be read whole."""
-        found = Cut([], list(sizes), [UNSUMMED] * len(sizes))
+        found = CutPackets([], list(sizes), [UNSUMMED] * len(sizes))
         for counter, size in enumerate(sizes, first):
             data, left = bytearray(), HEAD_BYTES
             for extent in lane.extents(counter, 1):
@@ -302,7 +304,7 @@ class _Told:
     """One change being read, before it is applied."""
 
     def __init__(
-        self, projector: Projector, change: Change, position: int, time_us: int, rows: Rows
+        self, projector: Projector, change: Change, position: int, time_us: int, rows: FileEvents
     ) -> None:
         self._projector = projector
         self._state = projector.state
@@ -328,8 +330,8 @@ class _Told:
             self._advance()
 
     def _add(
-        self, what: str, at: Place | None, heads: Heads | Cut | None, *, count: int = 0,
-        kind: Array | int | None = None, origin: Place | None = None, **more: object,
+        self, what: str, at: LaneRange | None, heads: Heads | CutPackets | None, *, count: int = 0,
+        kind: Array | int | None = None, origin: LaneRange | None = None, **more: object,
     ) -> None:  # fmt: skip
         size = len(heads) if heads is not None else count
         event = Event(
@@ -339,8 +341,8 @@ class _Told:
         self._rows.add(event)
         self._ordinal += size
 
-    def _place(self, queue: AnyQueue, lane: int, first: int) -> Place:
-        return Place(queue.number, lane, first, kind_of(queue), name_of(queue))
+    def _place(self, queue: AnyQueue, lane: int, first: int) -> LaneRange:
+        return LaneRange(queue.number, lane, first, kind_of(queue), name_of(queue))
 
     # ---- what comes in ------------------------------------------------------------------
 
@@ -373,7 +375,7 @@ class _Told:
             wants = (bool(put.flags & PUT_DEADLETTER), bool(put.flags & PUT_JOURNAL))
             self._add("committed" if seen.transactional else "sent", at, heads, wants=wants)
 
-    def _unseen(self, put: Put, queue: AnyQueue, at: Place, heads: Heads | Cut) -> None:
+    def _unseen(self, put: Put, queue: AnyQueue, at: LaneRange, heads: Heads | CutPackets) -> None:
         """Add the rows of a put all of whose packets are damaged: the record knows where they
         came from."""
         if put.reason:
@@ -388,7 +390,7 @@ class _Told:
             ordered = local or put.lane == TRANSACTIONAL_LANE
             self._add("committed" if ordered else "sent", at, heads)
 
-    def _tell_of(self, packets: Brought, at: Place) -> None:
+    def _tell_of(self, packets: Brought, at: LaneRange) -> None:
         """Add rows of this manager's acknowledgment messages: each is about the acknowledged
         message."""
         for index, packet in enumerate(packets):
@@ -399,7 +401,7 @@ class _Told:
             said = parts.properties.message_class
             if ack_class(parts) or said == MessageClass.REPORT or len(about) != 20:
                 continue
-            place = Place(at.number, at.lane, at.first + index, at.kind, at.name)
+            place = LaneRange(at.number, at.lane, at.first + index, at.kind, at.name)
             self._add(
                 "told", place, None, count=1, kind=said, source=bytes(about[:16]),
                 message=np.array([int.from_bytes(about[16:], "little")]), transactional=False,

@@ -290,7 +290,7 @@ class Leave(IntEnum):
     SUSPEND = 2
 
 
-class Decision(Enum):
+class DecisionState(Enum):
     """What a manager that decides for a transaction knows of it."""
 
     COMMITTED = "committed"

@@ -46,8 +46,8 @@ from onceq.model.rights import (
     Actor,
     ActorKind,
     Grant,
-    Judgment,
     Right,
+    RightJudgment,
     SharedRights,
     grant_of_row,
     row_of_grant,
@@ -369,7 +369,7 @@ class Policy:
 
     def judge(
         self, actor: Actor, right: Right, where: Where = MANAGER, *, said: str = ""
-    ) -> Judgment:
+    ) -> RightJudgment:
         """May this actor do that?
 
         Args:
@@ -380,15 +380,15 @@ class Policy:
         called = said or str(where)
         at = f" at {called}" if called else ""
         if actor.free:
-            return Judgment(True, f"{actor} runs this queue manager, and may do everything")
+            return RightJudgment(True, f"{actor} runs this queue manager, and may do everything")
         reason = self._reason(actor, right, where)
         if reason is not None:
-            return Judgment(True, _why(actor, reason, right, at=at))
+            return RightJudgment(True, _why(actor, reason, right, at=at))
         if actor.kind is ActorKind.NOBODY:
-            return Judgment(
+            return RightJudgment(
                 False, f"whoever asks has not said who he is, and {right.value} needs a name"
             )
-        return Judgment(False, f"nobody has granted {right.value}{at} to {actor}")
+        return RightJudgment(False, f"nobody has granted {right.value}{at} to {actor}")
 
     def allows(self, actor: Actor, right: Right, where: Where = MANAGER) -> bool:
         """The answer of ``judge``, without its reason."""

@@ -157,7 +157,7 @@ class Grant(Record, frozen=True):
         return self.owner or bool(self.queue)
 
 
-class Judgment(Record, frozen=True):
+class RightJudgment(Record, frozen=True):
     """The answer to one question: may this actor do that there?
 
     Attributes:

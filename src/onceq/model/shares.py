@@ -47,7 +47,7 @@ class Thing(StrEnum):
     STREAMS = "incoming streams"
 
 
-class Line(Record, frozen=True):
+class ThingLimits(Record, frozen=True):
     """The limits of one thing.
 
     Attributes:
@@ -67,7 +67,7 @@ class Line(Record, frozen=True):
     plenty: int
 
 
-def line(whole: int, part: int, owner: str, cure: str, *, reserved: bool = True) -> Line:
+def line(whole: int, part: int, owner: str, cure: str, *, reserved: bool = True) -> ThingLimits:
     """A line of the table.
 
     Args:
@@ -76,10 +76,10 @@ def line(whole: int, part: int, owner: str, cure: str, *, reserved: bool = True)
     """
     reserve = whole // RESERVE_PART if reserved else 0
     share = (whole - reserve) // part
-    return Line(whole, share, reserve, owner, cure, min(share, (whole - reserve) // 2))
+    return ThingLimits(whole, share, reserve, owner, cure, min(share, (whole - reserve) // 2))
 
 
-TABLE: Final[dict[Thing, Line]] = {
+TABLE: Final[dict[Thing, ThingLimits]] = {
     Thing.QUEUES: line(
         limits.QUEUES_MAX, 4, "who has made it",
         "delete some ('onceq queue delete')",

@@ -277,7 +277,7 @@ class Inquiry(Record, frozen=True):
     streams: tuple[tuple[int, int], ...]
 
 
-class Memory(Record, frozen=True):
+class StreamMemory(Record, frozen=True):
     """What a receiver knows of one stream.
 
     Numbers from ``since`` to ``last`` were accepted, except those in ``passed``, which never will
@@ -339,7 +339,7 @@ class StillOpen(Record, frozen=True):
 
     first: int
     last: int
-    memory: Memory
+    memory: StreamMemory
     open: tuple[tuple[int, int], ...]
 
 
@@ -349,7 +349,7 @@ class EndsOpen(Record, frozen=True):
     streams: tuple[StillOpen, ...]
 
 
-Settling = Inquiry | list[Memory] | TurnedAway | TwoLives | EndsAsked | EndsOpen
+Settling = Inquiry | list[StreamMemory] | TurnedAway | TwoLives | EndsAsked | EndsOpen
 
 
 def is_settling(parts: PacketHeaders) -> bool:
@@ -386,7 +386,12 @@ def inquiry(
 
 
 def settlement(
-    told: list[Memory], *, own: bytes, own_message: int, sent_time: int, destination_manager: bytes
+    told: list[StreamMemory],
+    *,
+    own: bytes,
+    own_message: int,
+    sent_time: int,
+    destination_manager: bytes,
 ) -> bytes:
     """Return the packet of a settlement."""
     body = _HEAD.pack(MAGIC, SETTLEMENT, 0, len(told), 0, 0)
@@ -394,7 +399,7 @@ def settlement(
     return _packet(own, own_message, sent_time, destination_manager, body)
 
 
-def _memory(m: Memory) -> bytes:
+def _memory(m: StreamMemory) -> bytes:
     told = _TOLD.pack(m.stream, m.since, m.last, m.closed, len(m.passed))
     return told + b"".join(_RANGE.pack(*part) for part in m.passed)
 
@@ -492,11 +497,11 @@ def _parse(body: bytes) -> Settling:
     return told
 
 
-def _parse_memory(body: bytes, at: int) -> tuple[Memory, int]:
+def _parse_memory(body: bytes, at: int) -> tuple[StreamMemory, int]:
     """Return what is known of one stream, and where it ends."""
     stream, since, last, closed, ranges = _TOLD.unpack_from(body, at)
     passed, at = _parse_ranges(body, at + _TOLD.size, ranges)
-    return Memory(stream, since, last, bool(closed), passed), at
+    return StreamMemory(stream, since, last, bool(closed), passed), at
 
 
 def _parse_ranges(body: bytes, at: int, count: int) -> tuple[tuple[tuple[int, int], ...], int]:

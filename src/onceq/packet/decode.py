@@ -38,7 +38,7 @@ from onceq.packet.address import (
     name_of,
     response_name,
 )
-from onceq.packet.headers import PacketHeaders, Reader, encode_headers, headers
+from onceq.packet.headers import PacketHeaders, PacketReader, encode_headers, headers
 
 # ---- multi ---------------------------------------------------------------------------------------
 
@@ -58,7 +58,7 @@ def parse_multi(raw: bytes) -> MultiNames:
     Raises:
         MalformedPacket: They are not one, or have more elements than ELEMENTS_MAX.
     """
-    reader = Reader(raw)
+    reader = PacketReader(raw)
     lists = [
         _list(reader, which, what)
         for which, what in (
@@ -91,7 +91,7 @@ def split_destinations(
     return elements[:start], elements[start:]
 
 
-def _list(reader: Reader, which: int, what: str) -> tuple[Element, ...]:
+def _list(reader: PacketReader, which: int, what: str) -> tuple[Element, ...]:
     start = reader.at
     size, identifier, _, count = reader.unpack(LIST_HEADER, what)
     if identifier != which:
@@ -102,7 +102,7 @@ def _list(reader: Reader, which: int, what: str) -> tuple[Element, ...]:
         raise reader.fault(f"{what} has ElementCount {count}; legal are {ELEMENTS_MAX}")
     reader.at = start
     reader.need(size, what)
-    inner = Reader(reader.data, start + LIST_HEADER.size, reader.at)
+    inner = PacketReader(reader.data, start + LIST_HEADER.size, reader.at)
     elements = tuple(_element(inner, start, what) for _ in range(count))
     if inner.at != inner.end:
         raise inner.fault(f"{what} has {inner.end - inner.at} bytes after its last element")
@@ -110,7 +110,7 @@ def _list(reader: Reader, which: int, what: str) -> tuple[Element, ...]:
     return elements
 
 
-def _element(reader: Reader, start: int, what: str) -> Element:
+def _element(reader: PacketReader, start: int, what: str) -> Element:
     (kind,) = reader.unpack(_COUNT, what)
     if kind == MULTI_DIRECT:
         return Element(kind, direct=_text(reader, what))
@@ -122,7 +122,7 @@ def _element(reader: Reader, start: int, what: str) -> Element:
     return Element(kind, guid, number)
 
 
-def _text(reader: Reader, what: str) -> str:
+def _text(reader: PacketReader, what: str) -> str:
     """Read UTF-16 up to its NUL, which is searched only in the bytes that are there."""
     first = reader.at
     there = bytes(reader.data[first : min(first + 2 * FORMAT_NAME_CHARS_MAX + 2, reader.end)])

@@ -31,7 +31,7 @@ from onceq.packet.address import DIRECT, LIST_HEADER, NOWHERE, Address
 # ---- reader --------------------------------------------------------------------------------------
 
 
-class Reader:
+class PacketReader:
     """Reads one packet from front to back; every fault is a MalformedPacket with its offset.
 
     Every size that a packet declares is compared with the remaining bytes before anything is taken,
@@ -238,7 +238,7 @@ def headers(packet: Buffer) -> PacketHeaders:
     Raises:
         MalformedPacket: It is not one; the text names field and offset.
     """
-    reader = Reader(packet)
+    reader = PacketReader(packet)
     version, reserved, flags, signature, size, reach = reader.unpack(_BASE, "BaseHeader")
     if version != at.VERSION:
         raise MalformedPacket(f"version {version:#x} where 0x10 must stand, at byte 0")
@@ -297,10 +297,10 @@ def headers(packet: Buffer) -> PacketHeaders:
 
 def user_header(packet: Buffer) -> UserHeader:
     """Return the UserHeader alone of a checked packet, which may be cut off behind it."""
-    return _user(Reader(packet, at.BASE_HEADER))
+    return _user(PacketReader(packet, at.BASE_HEADER))
 
 
-def _user(reader: Reader) -> UserHeader:
+def _user(reader: PacketReader) -> UserHeader:
     start = reader.at
     source, manager, receive, sent, message, flags = reader.unpack(_USER, "UserHeader")
     if flags & at.USER_DELIVERY_MASK not in (0, at.USER_RECOVERABLE):
@@ -318,7 +318,9 @@ def _user(reader: Reader) -> UserHeader:
     )
 
 
-def _address(reader: Reader, start: int, kind: int, legal: frozenset[int], what: str) -> Address:
+def _address(
+    reader: PacketReader, start: int, kind: int, legal: frozenset[int], what: str
+) -> Address:
     if kind not in legal:
         raise reader.fault(f"{what} has type {kind}, which is not legal")
     if kind in (2, 3, 4):
@@ -337,7 +339,7 @@ def _address(reader: Reader, start: int, kind: int, legal: frozenset[int], what:
     return Address(kind) if kind else NOWHERE
 
 
-def _properties(reader: Reader, encrypted: bool) -> PropertiesHeader:
+def _properties(reader: PacketReader, encrypted: bool) -> PropertiesHeader:
     start = reader.at
     (
         flags, label_chars, message_class, correlation, body_type, app_specific, size, allocated,
@@ -358,7 +360,7 @@ def _properties(reader: Reader, encrypted: bool) -> PropertiesHeader:
     )  # fmt: skip
 
 
-def _multi(reader: Reader) -> bytes:
+def _multi(reader: PacketReader) -> bytes:
     """Skip three lists and a signature by their sizes."""
     start = reader.at
     for what in ("Destination", "Admin", "Response"):

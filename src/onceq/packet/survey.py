@@ -35,7 +35,7 @@ _CORRELATION = (4, 24)
 """Offset of the correlation identifier in the MessagePropertiesHeader."""
 
 
-class Head(Record, frozen=True):
+class MessageOrigin(Record, frozen=True):
     """The origin of a message, and its transaction.
 
     Attributes:
@@ -76,7 +76,7 @@ class Head(Record, frozen=True):
         return (self.message - self.number) & 0xFFFF_FFFF if self.previous else 0
 
     @classmethod
-    def unpack(cls, raw: Buffer) -> Head:
+    def unpack(cls, raw: Buffer) -> MessageOrigin:
         """Read a head from a record; raises struct.error."""
         return cls(*HEAD.unpack(raw))
 
@@ -150,7 +150,7 @@ def first_with_id(run: Run, source: bytes, number: int) -> int:
 Key = tuple[bytes, int, int]
 
 
-class Member(Record, frozen=True):
+class SurveyedMessage(Record, frozen=True):
     """A message as a survey has seen it.
 
     The position of a message proves nothing: a delay, a retry, a move or a job puts it behind
@@ -170,7 +170,7 @@ class Member(Record, frozen=True):
 
     lookup: int
     arrived: int
-    head: Head
+    head: MessageOrigin
 
 
 class Members(Record, frozen=True):
@@ -180,7 +180,7 @@ class Members(Record, frozen=True):
         arrived: Second in which the first of them came.
     """
 
-    head: Head
+    head: MessageOrigin
     lookups: list[int]
     arrived: int
 
@@ -212,7 +212,7 @@ class _Runs:
         self._starts: dict[tuple[Key, int], _Run] = {}
         self._ends: dict[tuple[Key, int], _Run] = {}
 
-    def add(self, key: Key, rank: int, member: Member) -> list[int]:
+    def add(self, key: Key, rank: int, member: SurveyedMessage) -> list[int]:
         """Add one message; return the lookup identifiers of the run from a first to a last one that
         it belongs to, in order. Empty if there is none."""
         known = (key, rank) in self._at
@@ -228,7 +228,7 @@ class _Runs:
             return []
         return [self._at[key, at] for at in range(run.low, run.high + 1)]
 
-    def _joined(self, key: Key, rank: int, head: Head) -> _Run:
+    def _joined(self, key: Key, rank: int, head: MessageOrigin) -> _Run:
         run = _Run(rank, rank, head.first, head.last)
         left = None if head.first else self._ends.get((key, rank - 1))
         if left is not None and not left.ends:
@@ -246,7 +246,7 @@ class Survey:
     """What is known of a queue, from its front to the examined position."""
 
     def __init__(self) -> None:
-        self._members: dict[int, Member] = {}
+        self._members: dict[int, SurveyedMessage] = {}
         self._numbers, self._messages = _Runs(), _Runs()
         self.after = 0
 
@@ -254,14 +254,14 @@ class Survey:
         """Add records; yield the transactions that they complete."""
         places = zip(batch.lookup_ids, batch.arrived_times, batch.run, strict=True)
         for lookup, arrived, raw in places:
-            member = Member(lookup, arrived, Head.unpack(raw))
+            member = SurveyedMessage(lookup, arrived, MessageOrigin.unpack(raw))
             self._members[lookup] = member
             whole = self._whole(member)
             if whole:
                 yield _members([self._members.pop(one) for one in whole])
         self.after = batch.scanned
 
-    def _whole(self, member: Member) -> list[int]:
+    def _whole(self, member: SurveyedMessage) -> list[int]:
         """Return the transaction that this message completes, if it does."""
         head = member.head
         found: list[int] = []
@@ -284,7 +284,7 @@ class Survey:
 
     def incomplete(self) -> list[Members]:
         """Return those that are there in part, the oldest first."""
-        groups: dict[tuple[Key, int], list[Member]] = {}
+        groups: dict[tuple[Key, int], list[SurveyedMessage]] = {}
         for member in self._members.values():
             key = (_stream_of(member.head), member.head.transaction)
             groups.setdefault(key, []).append(member)
@@ -295,16 +295,16 @@ class Survey:
         return sorted(found, key=lambda members: min(members.lookups))
 
 
-def _stream_of(head: Head) -> Key:
+def _stream_of(head: MessageOrigin) -> Key:
     """Return a key that all messages of one transaction share, perhaps with others."""
     return (head.source, head.stream, 0 if head.stream else head.previous)
 
 
-def _rank(member: Member) -> int:
+def _rank(member: SurveyedMessage) -> int:
     return member.head.ordinal or member.head.message
 
 
-def _cut(group: list[Member]) -> Iterator[list[Member]]:
+def _cut(group: list[SurveyedMessage]) -> Iterator[list[SurveyedMessage]]:
     """Split messages of one transaction number where one transaction ends and another begins."""
     start = 0
     for index in range(1, len(group)):
@@ -314,6 +314,6 @@ def _cut(group: list[Member]) -> Iterator[list[Member]]:
     yield group[start:]
 
 
-def _members(group: list[Member]) -> Members:
+def _members(group: list[SurveyedMessage]) -> Members:
     arrived = min(member.arrived for member in group)
     return Members(group[0].head, [member.lookup for member in group], arrived)

@@ -192,7 +192,7 @@ def row_of(xid: Xid, number: int) -> Row:
     return Row(manager, number, id_)
 
 
-class Counts(Protocol):
+class RowLookup(Protocol):
     """What can look for rows in a database."""
 
     def count(
@@ -213,7 +213,7 @@ class Counts(Protocol):
         """
 
 
-class LastAgent(Counts, Protocol):
+class LastAgent(RowLookup, Protocol):
     """A connection to a database that decides for one transaction.
 
     Calls come from one thread, in this order: ``check``, ``count`` (on a connection that is new),
@@ -279,7 +279,7 @@ def is_last_agent(partner: object) -> bool:
     return callable(getattr(partner, "record", None))
 
 
-class Agent(Counts, Protocol):
+class Agent(RowLookup, Protocol):
     """A database that keeps decisions, as recovery sees it; it connects by itself, and again after
     each loss.
 

@@ -80,7 +80,7 @@ def without_secrets(where: str) -> str:
     return _SECRET.sub(lambda match: f"{match[1] or match[2] or ''}…", where)
 
 
-class Place(Record, frozen=True):
+class DatabasePlace(Record, frozen=True):
     """A database at an address, as recovery sees it.
 
     Attributes:
@@ -94,7 +94,7 @@ class Place(Record, frozen=True):
     agent: Agent | None
 
 
-def place_for(where: str) -> Place:
+def place_for(where: str) -> DatabasePlace:
     """A database for recovery, by its address; raises InvalidParameter."""
     scheme, _, rest = where.partition("://")
     scheme = scheme.casefold()
@@ -102,7 +102,7 @@ def place_for(where: str) -> Place:
     if scheme == "sqlite" and rest.startswith("/"):
         from onceq.partners.sqlite import SqliteAgent
 
-        return Place(shown, None, SqliteAgent(rest))
+        return DatabasePlace(shown, None, SqliteAgent(rest))
     makers: dict[str, Callable[[str], tuple[Resource, Agent | None]]] = {
         "postgresql": _postgresql, "postgres": _postgresql, "mariadb": _mariadb, "mysql": _mariadb,
     }  # fmt: skip
@@ -110,7 +110,7 @@ def place_for(where: str) -> Place:
     if maker is None:
         raise InvalidParameter(f"{where} is not the address of a database: {ADDRESSES}")
     try:
-        return Place(shown, *maker(where))
+        return DatabasePlace(shown, *maker(where))
     except ImportError as error:
         raise InvalidParameter(
             f"its driver is not installed: pip install 'onceq[{maker.__name__.strip('_')}]'"

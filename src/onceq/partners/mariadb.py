@@ -28,9 +28,9 @@ from onceq.partners.shares import (
     CONNECT_S,
     LOCK_S,
     SAVEPOINT,
-    Database,
     DecidingInThreads,
     DecidingRows,
+    KnownDatabase,
     Meaning,
     PreparedBranches,
     PreparingDialect,
@@ -152,7 +152,7 @@ class MariadbDialect(PreparingDialect):
 
     # ---- connections that prepare --------------------------------------------------------------
 
-    def check_preparing(self, connection: Any) -> Calls[Database]:
+    def check_preparing(self, connection: Any) -> Calls[KnownDatabase]:
         """See that the server keeps what it has prepared."""
         ((version, host, port),) = yield from self.query(
             connection, "SELECT VERSION(), @@hostname, @@port"
@@ -174,7 +174,7 @@ class MariadbDialect(PreparingDialect):
                 "set wsrep_on = OFF in its configuration, or use another server"
             )
         name = short_name("mariadb", f"{host}:{port}")
-        return Database(name, name)
+        return KnownDatabase(name, name)
 
     def begin_branch(self, connection: Any, xid: Xid) -> Calls[None]:
         """Begin the branch. Until its end the server refuses ``commit`` and ``rollback``."""
@@ -233,7 +233,7 @@ class MariadbDialect(PreparingDialect):
 
     # ---- connections that decide ---------------------------------------------------------------
 
-    def check_deciding(self, connection: Any, schema: str) -> Calls[Database]:
+    def check_deciding(self, connection: Any, schema: str) -> Calls[KnownDatabase]:
         """See that commits are durable, and that there is a table."""
         if not schema:
             raise errors.EnlistRefused(
@@ -247,7 +247,7 @@ class MariadbDialect(PreparingDialect):
         finally:
             yield from self.query(connection, f"ROLLBACK {_NO_MORE}")
         # Another server has another name, so the name is the address.
-        return Database(name, name, schema)
+        return KnownDatabase(name, name, schema)
 
     def _read_settings(self, connection: Any) -> Calls[dict[str, str]]:
         """Return settings of a server; raises EnlistRefused if its kind is not known."""

@@ -29,17 +29,17 @@ from onceq.partners.procedures import Calls
 from onceq.partners.shares import (
     CONNECT_S,
     LOCK_S,
-    Database,
+    DatabaseShare,
     DecidingInTasks,
     DecidingInThreads,
     DecidingRows,
+    KnownDatabase,
     Meaning,
     PreparedBranches,
     PreparingDialect,
     PreparingInTasks,
     PreparingInThreads,
     Rows,
-    Share,
     cut,
 )
 
@@ -143,13 +143,13 @@ class PostgresDialect(PreparingDialect):
         yield from ()
         return ""
 
-    def check_preparing(self, connection: AnyConnection) -> Calls[Database]:
+    def check_preparing(self, connection: AnyConnection) -> Calls[KnownDatabase]:
         """See that the server prepares transactions."""
         ((slots, standby, system, database, *_),) = yield from self.query_apart(connection, _SERVER)
         check_server(slots, standby, database)
         return _database(connection, system, database)
 
-    def check_deciding(self, connection: AnyConnection, schema: str) -> Calls[Database]:
+    def check_deciding(self, connection: AnyConnection, schema: str) -> Calls[KnownDatabase]:
         """See that commits are durable, and that there is a table."""
         found, has_table = yield from self._check_decider(connection)
         if not has_table:
@@ -161,7 +161,7 @@ class PostgresDialect(PreparingDialect):
         found, _ = yield from self._check_decider(connection)
         return found.name
 
-    def _check_decider(self, connection: AnyConnection) -> Calls[tuple[Database, bool]]:
+    def _check_decider(self, connection: AnyConnection) -> Calls[tuple[KnownDatabase, bool]]:
         """See that commits are durable; returns also whether there is a table."""
         rows = yield from self.query_apart(connection, _SERVER)
         ((_, standby, system, database, synced, has_table),) = rows
@@ -311,7 +311,7 @@ _THREADS: Final = PostgresDialect(psycopg.Cursor)
 _TASKS: Final = PostgresDialect(psycopg.AsyncCursor)
 
 
-class _Preparing(Share):
+class _Preparing(DatabaseShare):
     """A connection that is idle and not in autocommit mode, and prepares. See Partner."""
 
     def __init__(
@@ -346,7 +346,7 @@ class AsyncPostgresPartner(_Preparing, PreparingInTasks):
     dialect = _TASKS
 
 
-class _Deciding(Share):
+class _Deciding(DatabaseShare):
     def agent(self) -> PostgresAgent:
         """Return the same database as recovery sees it. See LastAgent."""
         return PostgresAgent(_conninfo_of(self.connection), name=self._name)
@@ -426,9 +426,9 @@ def check_server(slots: int, standby: bool, database: str) -> None:
         )
 
 
-def _database(connection: AnyConnection, system: str, database: str) -> Database:
+def _database(connection: AnyConnection, system: str, database: str) -> KnownDatabase:
     """What is known of a database: its name is stable for the life of the cluster."""
-    return Database(short_name("postgresql", f"{system}/{database}"), connection.info.dsn)
+    return KnownDatabase(short_name("postgresql", f"{system}/{database}"), connection.info.dsn)
 
 
 def _refuse_if_busy(connection: AnyConnection) -> None:

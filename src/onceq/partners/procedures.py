@@ -76,7 +76,7 @@ class What(Enum):
     """Not all could be told: recovery may go on with it."""
 
 
-class Step(Record, frozen=True):
+class ProcedureStep(Record, frozen=True):
     """One thing to do.
 
     Attributes:
@@ -87,7 +87,7 @@ class Step(Record, frozen=True):
     partner: int = -1
 
 
-class Made(MutableRecord):
+class StepResult(MutableRecord):
     """How it went.
 
     Attributes:
@@ -99,7 +99,7 @@ class Made(MutableRecord):
     pending: list[tuple[int, BaseException]] = field(default_factory=list)
 
 
-Steps = Generator[Step, Any, Made]
+Steps = Generator[ProcedureStep, Any, StepResult]
 
 
 def committing(count: int, votes: list[Vote] | None = None, *, idle: bool = False) -> Steps:
@@ -121,7 +121,7 @@ def committing(count: int, votes: list[Vote] | None = None, *, idle: bool = Fals
     votes = [] if votes is None else votes
     yield from preparing(count, votes, count)
     try:
-        made = Made((yield Step(What.DECIDE)))
+        made = StepResult((yield ProcedureStep(What.DECIDE)))
     except errors.InDoubt:
         raise
     except errors.OnceqError:
@@ -154,7 +154,7 @@ def committing_by_row(
     promised = None
     if last or not idle:
         try:
-            promised = yield Step(What.PROMISE)
+            promised = yield ProcedureStep(What.PROMISE)
         except Exception:
             # Nothing was decided, and nothing will be: there is no row, and nobody writes one.
             yield from undoing(count, votes)
@@ -162,26 +162,26 @@ def committing_by_row(
     if promised is None:
         return (yield from one_phase())
     try:
-        yield Step(What.RECORD, last)
+        yield ProcedureStep(What.RECORD, last)
     except GeneratorExit:
         raise
     except (errors.PartnerRefused, errors.RolledBack) as error:
         with contextlib.suppress(errors.OnceqError):  # Recovery will find no row.
-            yield Step(What.BREAK)
+            yield ProcedureStep(What.BREAK)
         yield from undoing(last, votes)
         raise rolled_back("the database could not commit, and all was undone", error) from error
     except BaseException as error:
         with contextlib.suppress(errors.OnceqError):
-            yield Step(What.LEAVE)
+            yield ProcedureStep(What.LEAVE)
         if not isinstance(error, Exception):
             raise
         raise errors.InDoubt(
             f"the answer of the database to its commit was lost ({error}); whether its row is "
             "there decides, and recovery will ask for it"
         ) from error
-    made = Made(promised)
+    made = StepResult(promised)
     try:
-        made.result = yield Step(What.FULFIL)
+        made.result = yield ProcedureStep(What.FULFIL)
     except errors.OnceqError as error:  # It is decided; recovery will find the row.
         made.pending.append((-1, error))
     if last:
@@ -189,11 +189,11 @@ def committing_by_row(
     return made
 
 
-def preparing(first: int, votes: list[Vote], count: int) -> Generator[Step, Any, None]:
+def preparing(first: int, votes: list[Vote], count: int) -> Generator[ProcedureStep, Any, None]:
     """Let the first of ``count`` partners prepare; raises RolledBack if one cannot."""
     for index in range(first):
         try:
-            votes.append((yield Step(What.PREPARE, index)))
+            votes.append((yield ProcedureStep(What.PREPARE, index)))
         except Exception as error:
             # Who has refused has rolled back, and its connection is free: it is not told again.
             refused = isinstance(error, (errors.PartnerRefused, errors.RolledBack))
@@ -214,24 +214,24 @@ def rolled_back(what: str, error: Exception) -> errors.RolledBack:
     return kind(f"{what}: {error}")
 
 
-def telling(made: Made, votes: Sequence[Vote]) -> Generator[Step, Any, None]:
+def telling(made: StepResult, votes: Sequence[Vote]) -> Generator[ProcedureStep, Any, None]:
     """It is decided: those that have promised commit, or are told later."""
     for index, vote in enumerate(votes):
         if vote is Vote.PREPARED:
             try:
-                yield Step(What.COMMIT, index)
+                yield ProcedureStep(What.COMMIT, index)
             except errors.UnknownBranch:
                 continue  # It is decided, so it can only have been told before.
             except Exception as error:  # noqa: BLE001 - it is decided: it will be told later
                 made.pending.append((index, error))
     with contextlib.suppress(errors.OnceqError):  # Recovery finds out.
-        yield Step(What.LEAVE if made.pending else What.DONE)
+        yield ProcedureStep(What.LEAVE if made.pending else What.DONE)
 
 
 def one_phase() -> Steps:
     """There is one partner and nobody else: no promise is needed."""
     try:
-        yield Step(What.COMMIT_ONE_PHASE, 0)
+        yield ProcedureStep(What.COMMIT_ONE_PHASE, 0)
     except errors.InDoubt:
         raise
     except (errors.PartnerRefused, errors.RolledBack) as error:
@@ -241,17 +241,19 @@ def one_phase() -> Steps:
             f"the answer of the only partner to its commit was lost: {error}; look there whether "
             "it is done, and do it again only if it is not"
         ) from error
-    return Made()
+    return StepResult()
 
 
-def undoing(count: int, votes: Sequence[Vote] = (), *, but: int = -1) -> Generator[Step, Any, None]:
+def undoing(
+    count: int, votes: Sequence[Vote] = (), *, but: int = -1
+) -> Generator[ProcedureStep, Any, None]:
     """Roll all partners back but one, and those whose share was over when they had voted; who
     cannot be told will find no decision, which is the same."""
     for index in range(count):
         if index == but or Vote.READ_ONLY in votes[index : index + 1]:
             continue
         try:
-            yield Step(What.ROLLBACK, index)
+            yield ProcedureStep(What.ROLLBACK, index)
         except Exception:  # noqa: BLE001 - presumed abort: recovery will do it
             continue
 

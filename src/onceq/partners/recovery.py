@@ -31,12 +31,12 @@ from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from onceq import errors
-from onceq.model.branches import PREFIX, Decision, Xid, decider_of
+from onceq.model.branches import PREFIX, DecisionState, Xid, decider_of
 from onceq.model.record import MutableRecord, field
 from onceq.model.requests.xa import ROWS_MISSING
 from onceq.model.views.looks import BranchView, RowsView
-from onceq.partners.contract import Agent, Counts, Resource, row_of
-from onceq.partners.finding import Place
+from onceq.partners.contract import Agent, Resource, RowLookup, row_of
+from onceq.partners.finding import DatabasePlace
 from onceq.partners.procedures import Call, Calls, drive
 
 WAIT_S_MIN: Final = 1.0
@@ -53,14 +53,14 @@ def _rows_of(name: str) -> str:
     return f"{name} (rows)"
 
 
-class Rows(Protocol):
+class RowsSeen(Protocol):
     """What tells which rows a queue manager has seen."""
 
     def rows(self, agent: str, found: int = 0) -> Any:
         """What rows of a database it has seen: ``RowsView`` (``AskRows``)."""
 
 
-class Decider(Rows, Protocol):
+class Decider(RowsSeen, Protocol):
     """The queue manager that decides, as recovery needs it.
 
     Attributes:
@@ -69,7 +69,7 @@ class Decider(Rows, Protocol):
 
     guid: bytes
 
-    def decision(self, gtrid: bytes) -> Decision:
+    def decision(self, gtrid: bytes) -> DecisionState:
         """What was decided."""
 
     def open_decisions(self) -> Mapping[bytes, tuple[str, ...]]:
@@ -235,7 +235,7 @@ class Recovery:
         """
         self._unmet[label] = resource
 
-    def add_place(self, place: Place, *, now: bool = False) -> None:
+    def add_place(self, place: DatabasePlace, *, now: bool = False) -> None:
         """Look after a database as both, as soon as it can be asked for its name.
 
         Args:
@@ -398,10 +398,10 @@ class Recovery:
     ) -> Calls[bool]:
         """Bring one branch to its outcome; returns whether it is over at its resource."""
         decision = yield partial(self._decider.decision, xid.gtrid)
-        if decision is Decision.OPEN:
+        if decision is DecisionState.OPEN:
             report.at_work.append((name, xid))
             return False
-        committed = decision is Decision.COMMITTED
+        committed = decision is DecisionState.COMMITTED
         if not dry_run:
             by_hand = yield from self._carry_out(resource, xid, committed=committed)
             if by_hand and (name, xid) in self._told:
@@ -491,7 +491,7 @@ def settle(
     return seen
 
 
-def look_for_rows(asked: Rows, manager: str, agent: Counts, name: str) -> Calls[RowsView]:
+def look_for_rows(asked: RowsSeen, manager: str, agent: RowLookup, name: str) -> Calls[RowsView]:
     """See whether the rows are there that must be; returns which these were.
 
     Raises:
@@ -526,7 +526,7 @@ def restored(name: str, upto: int) -> errors.DatabaseRestored:
     )
 
 
-def look_before_work(asked: Rows, manager: str, last: Counts, name: str) -> Calls[None]:
+def look_before_work(asked: RowsSeen, manager: str, last: RowLookup, name: str) -> Calls[None]:
     """See, over the connection that is to work, whether its database has all rows that it must.
 
     A connection is to one database, but the next connection of an application may be to another

@@ -41,7 +41,7 @@ Rows = Sequence[Sequence[Any]]
 
 
 @dataclass(frozen=True)
-class Database:
+class KnownDatabase:
     """What is known of a database that can take part, over one connection.
 
     Attributes:
@@ -119,7 +119,7 @@ class Dialect(ABC):
         """Return the name of a database that decides; raises EnlistRefused if it cannot."""
 
     @abstractmethod
-    def check_deciding(self, connection: Any, schema: str) -> Calls[Database]:
+    def check_deciding(self, connection: Any, schema: str) -> Calls[KnownDatabase]:
         """Return what the database is, and see that it has the table of decisions.
 
         Args:
@@ -147,7 +147,7 @@ class PreparingDialect(Dialect):
     """What differs between databases that also prepare."""
 
     @abstractmethod
-    def check_preparing(self, connection: Any) -> Calls[Database]:
+    def check_preparing(self, connection: Any) -> Calls[KnownDatabase]:
         """Return what the database is; raises TwoPhaseForbidden if it can prepare nothing."""
 
     @abstractmethod
@@ -288,7 +288,7 @@ def _among(numbers: Iterable[int]) -> str:
 # ---- connections of applications --------------------------------------------------------------
 
 
-class Share(ABC):
+class DatabaseShare(ABC):
     """A connection of an application, and what is done with it by either procedure.
 
     Until the end of the transaction the application neither commits nor rolls back on it.
@@ -305,11 +305,11 @@ class Share(ABC):
         """
         self.connection = connection
         self._name = name
-        self._database: Database | None = None
+        self._database: KnownDatabase | None = None
         self._xid: Xid | None = None
 
     @property
-    def found(self) -> Database:
+    def found(self) -> KnownDatabase:
         """What ``check`` has found."""
         assert self._database is not None, "check comes first"
         return self._database
@@ -332,12 +332,12 @@ class Share(ABC):
         return Meaning(self.dialect, self.connection, voting=voting)
 
 
-class PreparingShare(Share):
+class PreparingShare(DatabaseShare):
     """A connection that prepares. See Partner."""
 
     dialect: ClassVar[PreparingDialect]
 
-    _known: ClassVar[MutableMapping[Any, Database]] = WeakKeyDictionary()
+    _known: ClassVar[MutableMapping[Any, KnownDatabase]] = WeakKeyDictionary()
     """Asked once for each connection: what a server says of itself does not change meanwhile."""
     _may_vote = False
     _prepared = False
@@ -417,10 +417,10 @@ class PreparingInTasks(PreparingShare):
     forget = in_tasks(PreparingShare._forget)
 
 
-class DecidingShare(Share):
+class DecidingShare(DatabaseShare):
     """A connection that decides by a row. See LastAgent."""
 
-    _known: ClassVar[MutableMapping[Any, Database] | None] = WeakKeyDictionary()
+    _known: ClassVar[MutableMapping[Any, KnownDatabase] | None] = WeakKeyDictionary()
     """Asked once for each connection and database; None: each time."""
 
     def is_new(self, manager: str) -> bool:

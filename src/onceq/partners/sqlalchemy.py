@@ -127,7 +127,7 @@ class _Share:
                     "of asyncio drivers below SQLAlchemy only psycopg is supported: "
                     "create_async_engine('postgresql+psycopg://...')"
                 )
-            if isinstance(self, _Preparing) and is_last_agent(found):
+            if isinstance(self, _EnginePreparing) and is_last_agent(found):
                 raise PartnerRefused(
                     "a connection that decides by a row cannot promise; enlist "
                     "onceq.partners.sqlalchemy.SQLAlchemyLast(session)"
@@ -216,7 +216,7 @@ def _refuse(what: Work) -> None:
         )
 
 
-class _Preparing(_Share):
+class _EnginePreparing(_Share):
     """Something of SQLAlchemy whose driver's connection prepares."""
 
     def _prepare(self, xid: Xid) -> Calls[Vote]:
@@ -242,19 +242,19 @@ class _Preparing(_Share):
         return found
 
 
-class SQLAlchemyPartner(_Preparing):
+class SQLAlchemyPartner(_EnginePreparing):
     """A session on one database, or a connection. See Partner."""
 
     check = in_threads(_Share._check)
     begin = in_threads(_Share._begin)
-    prepare = in_threads(_Preparing._prepare)
-    commit = in_threads(_Preparing._commit)
+    prepare = in_threads(_EnginePreparing._prepare)
+    commit = in_threads(_EnginePreparing._commit)
     commit_one_phase = in_threads(_Share._commit_one_phase)
     rollback = in_threads(_Share._rollback)
-    forget = in_threads(_Preparing._forget)
+    forget = in_threads(_EnginePreparing._forget)
 
 
-class AsyncSQLAlchemyPartner(_Preparing):
+class AsyncSQLAlchemyPartner(_EnginePreparing):
     """A session or connection of the asyncio extension. See AsyncPartner and SQLAlchemyPartner.
 
     The driver's own asyncio connection takes part.
@@ -262,14 +262,14 @@ class AsyncSQLAlchemyPartner(_Preparing):
 
     check = in_tasks(_Share._check)
     begin = in_tasks(_Share._begin)
-    prepare = in_tasks(_Preparing._prepare)
-    commit = in_tasks(_Preparing._commit)
+    prepare = in_tasks(_EnginePreparing._prepare)
+    commit = in_tasks(_EnginePreparing._commit)
     commit_one_phase = in_tasks(_Share._commit_one_phase)
     rollback = in_tasks(_Share._rollback)
-    forget = in_tasks(_Preparing._forget)
+    forget = in_tasks(_EnginePreparing._forget)
 
 
-class _Deciding(_Share):
+class _EngineDeciding(_Share):
     """Something of SQLAlchemy whose driver's connection decides.
 
     Drivers of SQLite and MariaDB let an application commit in the middle. Here that is refused
@@ -383,26 +383,26 @@ class _Deciding(_Share):
             event.remove(watched, "rollback", self._on_rollback)
 
 
-class SQLAlchemyLast(_Deciding):
+class SQLAlchemyLast(_EngineDeciding):
     """A session on one database, a connection, or a new one of an engine, that decides.
 
     See LastAgent.
     """
 
     check = in_threads(_Share._check)
-    withdraw = in_threads(_Deciding._withdraw)
-    begin = in_threads(_Deciding._begin)
-    record = in_threads(_Deciding._record)
+    withdraw = in_threads(_EngineDeciding._withdraw)
+    begin = in_threads(_EngineDeciding._begin)
+    record = in_threads(_EngineDeciding._record)
     commit_one_phase = in_threads(_Share._commit_one_phase)
-    rollback = in_threads(_Deciding._rollback)
+    rollback = in_threads(_EngineDeciding._rollback)
 
 
-class AsyncSQLAlchemyLast(_Deciding):
+class AsyncSQLAlchemyLast(_EngineDeciding):
     """A session or connection of the asyncio extension, over psycopg. See SQLAlchemyLast."""
 
     check = in_tasks(_Share._check)
-    withdraw = in_tasks(_Deciding._withdraw)
-    begin = in_tasks(_Deciding._begin)
-    record = in_tasks(_Deciding._record)
+    withdraw = in_tasks(_EngineDeciding._withdraw)
+    begin = in_tasks(_EngineDeciding._begin)
+    record = in_tasks(_EngineDeciding._record)
     commit_one_phase = in_tasks(_Share._commit_one_phase)
-    rollback = in_tasks(_Deciding._rollback)
+    rollback = in_tasks(_EngineDeciding._rollback)

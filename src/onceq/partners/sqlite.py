@@ -23,10 +23,10 @@ from onceq.partners.procedures import Calls
 from onceq.partners.shares import (
     LOCK_S,
     SAVEPOINT,
-    Database,
     DecidingInThreads,
     DecidingRows,
     Dialect,
+    KnownDatabase,
     Meaning,
     Rows,
 )
@@ -92,7 +92,7 @@ class SqliteDialect(Dialect):
             )
         return ""
 
-    def check_deciding(self, connection: sqlite3.Connection, schema: str) -> Calls[Database]:
+    def check_deciding(self, connection: sqlite3.Connection, schema: str) -> Calls[KnownDatabase]:
         """See that commits are durable, and that there is a table."""
         files = yield from self.query(connection, "PRAGMA database_list")
         ((synced,),) = yield from self.query(connection, "PRAGMA synchronous")
@@ -107,7 +107,7 @@ class SqliteDialect(Dialect):
         yield from self.query(connection, self.make_table)
         yield connection.commit
         place = str(Path(path).resolve())
-        return Database(short_name("sqlite", place), place)
+        return KnownDatabase(short_name("sqlite", place), place)
 
     def ask_name(self, connection: sqlite3.Connection, schema: str) -> Calls[str]:
         """Return the name, which its file gives."""

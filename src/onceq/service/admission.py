@@ -139,7 +139,7 @@ _MAKE_ROOM = (Kind.PEER, Kind.WATCHER)
 """Kinds of which the oldest unidentified connection goes when there are too many."""
 
 
-class Place:
+class AdmittedConnection:
     """One connection that was admitted.
 
     Attributes:
@@ -180,13 +180,15 @@ class Admission:
         self._strangers = 0
         self._guests = 0
         """Connections of other accounts at the socket."""
-        self._half: OrderedDict[str, OrderedDict[Place, None]] = OrderedDict()
+        self._half: OrderedDict[str, OrderedDict[AdmittedConnection, None]] = OrderedDict()
         """Connections that have not identified themselves, by address, the oldest first."""
         self._halves = 0
         self._going = 0
         """Connections that were cut to make room, and have their descriptors still."""
 
-    def enter(self, kind: Kind, address: str, number: int, cut: Callable[[], None]) -> Place | str:
+    def enter(
+        self, kind: Kind, address: str, number: int, cut: Callable[[], None]
+    ) -> AdmittedConnection | str:
         """Admit a connection, or return the reason to refuse it; another one may be cut for it.
 
         Args:
@@ -217,7 +219,7 @@ class Admission:
                 return f"this address has {ADDRESS_CONNECTIONS_MAX} connections already"
             if len(self._half.get(address, ())) >= ADDRESS_HANDSHAKES_MAX:
                 self._cut_oldest(address)
-        place = Place(kind, address, cut)
+        place = AdmittedConnection(kind, address, cut)
         self._count[kind] += 1
         self._of_address[address] += 1
         self._guests += here and not own
@@ -230,7 +232,7 @@ class Admission:
             self._halves += 1
         return place
 
-    def speaks(self, place: Place, *, known: bool) -> str:
+    def speaks(self, place: AdmittedConnection, *, known: bool) -> str:
         """Note that a connection has identified itself; return the reason to refuse it, or "".
 
         Args:
@@ -247,7 +249,7 @@ class Admission:
             self._strangers += 1
         return ""
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: AdmittedConnection) -> None:
         """Remove a connection that is gone; repeated calls do no harm."""
         if place.gone:
             return
@@ -289,14 +291,14 @@ class Admission:
     def _cut_oldest(self, address: str) -> None:
         self._cut(next(iter(self._half[address])))
 
-    def _cut(self, place: Place) -> None:
+    def _cut(self, place: AdmittedConnection) -> None:
         """Cut it: it leaves the unidentified ones now, and all other counts when it ends."""
         self._forget_half(place)
         place.opened = place.going = True
         self._going += 1
         place.cut()
 
-    def _forget_half(self, place: Place) -> None:
+    def _forget_half(self, place: AdmittedConnection) -> None:
         of_address = self._half.get(place.address)
         if of_address is not None and of_address.pop(place, 0) is None:
             self._halves -= 1

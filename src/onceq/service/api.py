@@ -43,7 +43,7 @@ from onceq.service.clock import Clock
 from onceq.service.engine import Engine
 from onceq.service.tokens import Challenge, actor_of, unproven
 from onceq.wire.app import frames
-from onceq.wire.app.frames import ANSWER, FAILED, Code, read
+from onceq.wire.app.frames import ANSWER, FAILED, FrameCode, read
 
 # ---- requests ------------------------------------------------------------------------------------
 #
@@ -109,7 +109,7 @@ def admit(
 # ---- api -----------------------------------------------------------------------------------------
 
 
-_HELLO, _LOOK, _PROVE = int(Code.HELLO), requests.Look.code, int(Code.PROVE)
+_HELLO, _LOOK, _PROVE = int(FrameCode.HELLO), requests.Look.code, int(FrameCode.PROVE)
 _RECEIVES: Final = frozenset((requests.Receive.code, requests.Fetch.code))
 _SENDS: Final = frozenset(code for code, kind in requests.KINDS.items() if "items" in said(kind))
 _QUIET: Final = frozenset(code for code, kind in requests.KINDS.items() if kind.quiet)
@@ -250,8 +250,8 @@ class ApiConnection:
             return
         if rest and code not in _SENDS:
             raise errors.MalformedPacket(f"a frame with code {code} carries no data")
-        if code == Code.LIFE:
-            self._transport.writelines(frames.frame(request, Code.LIFE | ANSWER, None))
+        if code == FrameCode.LIFE:
+            self._transport.writelines(frames.frame(request, FrameCode.LIFE | ANSWER, None))
             return
         # The number is how the answer finds its request: two with one number would be confused.
         if request in self._asked or (not request and code not in _QUIET):
@@ -343,7 +343,7 @@ class ApiConnection:
             frames.VERSION, identity.name, identity.guid, self._engine.clock.read().wall_s,
             outcome_age_s=self._engine.settings.outcome_age_s,
         )  # fmt: skip
-        self._transport.writelines(frames.frame(request, Code.HELLO | ANSWER, welcome))
+        self._transport.writelines(frames.frame(request, FrameCode.HELLO | ANSWER, welcome))
 
     def _prove(self, request: int, head: frames.Prove) -> None:
         """Send a client that has a token what proves that this manager issued it; raises
@@ -354,7 +354,7 @@ class ApiConnection:
             head.token, head.nonce, self._address, private=self._private, bound=self._binding,
             random=self._random,
         )  # fmt: skip
-        answer = frames.frame(request, Code.PROVE | ANSWER, self._challenge.known)
+        answer = frames.frame(request, FrameCode.PROVE | ANSWER, self._challenge.known)
         self._transport.writelines(answer)
 
     def _know(self, proof: str, where: str) -> None:

@@ -82,7 +82,7 @@ class Histogram:
         return Durations(bounds, tuple(self.counts), self.total_ns / NS)
 
 
-class Host(Protocol):
+class MeteredEngine(Protocol):
     """The part of the engine that metrics need."""
 
     @property
@@ -102,7 +102,7 @@ class Measuring:
         turned_away: Connections that were not let in, by kind.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: MeteredEngine) -> None:
         self._host = host
         self.commits = Histogram()
         self.syncs = Histogram()

@@ -31,7 +31,7 @@ from onceq.model.http import ORDER_QUEUE_PATH, HttpNames, Mappings, host_of
 from onceq.model.identity import guid_bytes, guid_text
 from onceq.model.settings import SETTING_NAMES, WORDS, Settings
 from onceq.service.logs import FORMATS, LEVELS, event
-from onceq.tls.contexts import Files, Guarded, show, told, trust
+from onceq.tls.contexts import Guarded, IdentityFiles, show, told, trust
 from onceq.wire.srmp.mapping import MappingFile, read_mappings
 
 # ---- config --------------------------------------------------------------------------------------
@@ -633,7 +633,7 @@ def names_of(configuration: Configuration, name: str, where: str) -> HttpNames:
 
 
 def server_context(
-    configuration: Configuration, identity: Files | None = None
+    configuration: Configuration, identity: IdentityFiles | None = None
 ) -> ssl.SSLContext | None:
     """Return the TLS context for listening, with the current files; None for plain HTTP.
 
@@ -662,7 +662,7 @@ def server_context(
     return context
 
 
-def client_context(authorities: str, identity: Files | None = None) -> ssl.SSLContext:
+def client_context(authorities: str, identity: IdentityFiles | None = None) -> ssl.SSLContext:
     """Return the TLS context for connecting, with the current files.
 
     Args:

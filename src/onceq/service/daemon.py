@@ -38,7 +38,7 @@ from onceq.service.listening import opened
 from onceq.service.logs import event
 from onceq.service.network import AsyncNetwork
 from onceq.service.peer_transports import doors_of
-from onceq.service.recovering import Recovering
+from onceq.service.recovering import RecoveryWorker
 from onceq.service.reloading import reloading
 from onceq.service.trail_files import TrailExport
 from onceq.store.files import RealFiles
@@ -124,7 +124,7 @@ TICK_S_MAX = 3600.0
 """Seconds after which timers are checked again: a wall clock may have been set."""
 
 
-class Daemon:
+class ManagerDaemon:
     """One queue manager on one loop."""
 
     def __init__(
@@ -140,7 +140,7 @@ class Daemon:
         self._loop = loop
         self._configuration = configuration
         self._clock = clock or SystemClock()
-        self._recovering = Recovering(self._clock, self._ask, configuration.databases)
+        self._recovering = RecoveryWorker(self._clock, self._ask, configuration.databases)
         self._jobs = JobThread(self._ask)
         self._network = AsyncNetwork(
             loop, self, configuration.peers, configuration.http_authorities,
@@ -401,7 +401,7 @@ def run(
     path: str,
     store: LogStore,
     configuration: Configuration,
-    ready: Callable[[Daemon], None],
+    ready: Callable[[ManagerDaemon], None],
     *,
     loop: asyncio.AbstractEventLoop | None = None,
     clock: Clock | None = None,
@@ -422,7 +422,7 @@ def run(
     asyncio.set_event_loop(loop)
 
     async def work() -> None:
-        daemon = Daemon(path, store, configuration, loop, clock, read)
+        daemon = ManagerDaemon(path, store, configuration, loop, clock, read)
         try:
             await daemon.start()
             notify(READY)

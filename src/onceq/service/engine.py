@@ -61,7 +61,7 @@ from onceq.service.committer import (
 )
 from onceq.service.config import MappingFolder
 from onceq.service.naming import Naming
-from onceq.service.pacing import Kind, Portions
+from onceq.service.pacing import Portions, WorkKind
 from onceq.service.sessions import Network, Sessions
 from onceq.service.tokens import TokenDoor
 from onceq.service.trail_files import TellingActs, TrailExport
@@ -296,7 +296,7 @@ class Engine(Committer):
         if answers.at_work:
             answers.begin()
         self.pumping, self._turn_ns = True, ticks_ns()
-        kind, portions, manager = Kind.NONE, self._portions, self.manager
+        kind, portions, manager = WorkKind.NONE, self._portions, self.manager
         try:
             now = self.clock.read()
             if (portions.core or manager.owing) and portion:
@@ -312,9 +312,9 @@ class Engine(Committer):
             if self.unsaid and self._said is not None:
                 self._said()
             house = self.due.look_us <= now.mono_us or self.due.position <= self.store.position
-            if house and portion and kind in (Kind.NONE, Kind.HOUSE):
+            if house and portion and kind in (WorkKind.NONE, WorkKind.HOUSE):
                 self._keep_house(now)
-                portions.done(Kind.HOUSE)
+                portions.done(WorkKind.HOUSE)
                 house = False
             if self._behind:
                 self._catch_up()
@@ -334,19 +334,19 @@ class Engine(Committer):
             or house or portions.core or manager.owing
         )  # fmt: skip
 
-    def _portion(self, now: Now, items: list[Input]) -> Kind:
+    def _portion(self, now: Now, items: list[Input]) -> WorkKind:
         """Return the kind of work whose portion this pump does; its input goes before the other
         items."""
         portions, manager = self._portions, self.manager
         house = self.due.look_us <= now.mono_us or self.due.position <= self.store.position
         kind = portions.next(owing=manager.owing, house=house)
-        if kind is Kind.ACKS:
+        if kind is WorkKind.ACKS:
             found = self._owed()
             if found is not None:
                 items.insert(0, found)
             elif not manager.owing:
                 kind = portions.next(owing=False, house=house)
-        if kind is Kind.CORE:
+        if kind is WorkKind.CORE:
             portions.core = False
             items.insert(0, Tick())
         portions.done(kind)

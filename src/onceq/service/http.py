@@ -41,7 +41,7 @@ from onceq.service.admission import Kind
 from onceq.service.health import Health
 from onceq.service.peer_transports import shown_on
 from onceq.service.tokens import actor_of, unproven
-from onceq.service.wires import Host, Wire
+from onceq.service.wires import Wire, WireNetwork
 
 log = logging.getLogger("onceq")
 
@@ -52,10 +52,10 @@ _TOO_LARGE: Final = 413
 _BEARER: Final = "bearer "
 
 
-class Watch:
+class WatchServer:
     """Serves metrics and health of one queue manager. Runs in the thread of its loop."""
 
-    def __init__(self, network: Host, health: Callable[[], Health]) -> None:
+    def __init__(self, network: WireNetwork, health: Callable[[], Health]) -> None:
         """Serve one manager.
 
         Args:
@@ -68,7 +68,7 @@ class Watch:
         self._pages = MetricsPages(self._look)
 
     def is_called(self, host: str) -> bool:
-        """Return True if the field ``Host`` names this queue manager: by an address, which
+        """Return True if the field ``WireNetwork`` names this queue manager: by an address, which
         nobody else can give, or by a name of its own, with any port."""
         engine = self._network.engine
         own = {without_port(name).casefold() for name in engine.http.own}
@@ -116,7 +116,7 @@ class Watch:
 class WatchWire(Wire):
     """One connection of a monitoring client."""
 
-    def __init__(self, network: Host, watch: Watch) -> None:
+    def __init__(self, network: WireNetwork, watch: WatchServer) -> None:
         super().__init__(network, Kind.WATCHER)
         self._watch = watch
         self._address = ""
@@ -168,7 +168,7 @@ class WatchWire(Wire):
         assert request is not None, "its end has come"
         # A page of another site may have sent it: the site has given its own name this address, or
         # asks here across sites. Over TLS the certificate says whether the name is right. A browser
-        # always sends ``Host``.
+        # always sends ``WireNetwork``.
         host, origin = self._header(b"host").casefold(), self._header(b"origin")
         tls = self._transport is not None and self._transport.get_extra_info("ssl_object")
         if host and not tls and not self._watch.is_called(host):

@@ -17,7 +17,7 @@ from onceq.file_access import SOCKET_FILE, STORE_FILE, check_own, there
 from onceq.hidden import show_hidden
 from onceq.service import config, logs
 from onceq.service.config import Configuration
-from onceq.service.daemon import Daemon, collect_seldom, keep_large_blocks, run
+from onceq.service.daemon import ManagerDaemon, collect_seldom, keep_large_blocks, run
 from onceq.service.data_directory import check_socket, init, open_store
 
 
@@ -71,7 +71,7 @@ def serve(
     run(path, store, configuration, _announce, read=read)
 
 
-def _announce(daemon: Daemon) -> None:
+def _announce(daemon: ManagerDaemon) -> None:
     """Print one line for the program that started it: it is ready, and where."""
     peers = daemon.peers_at or "nowhere"
     if daemon.http_at:

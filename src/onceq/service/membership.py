@@ -93,7 +93,7 @@ FORGOTTEN_MAX: Final = 100
 """Removals that are reported at once to an authority that has forgotten them."""
 
 
-class Host(Protocol):
+class MembershipNetwork(Protocol):
     """The part of the network that membership uses."""
 
     loop: asyncio.AbstractEventLoop
@@ -110,7 +110,7 @@ class Host(Protocol):
 class Membership:
     """Membership of one queue manager."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: MembershipNetwork) -> None:
         """Prepare; nothing is asked yet."""
         self._host = host
         self.directory: Snapshot | None = None

@@ -64,7 +64,7 @@ ASTRAY = (
 )
 
 
-class Host(wires.Host, Protocol):
+class OutgoingNetwork(wires.WireNetwork, Protocol):
     """The part of the network that outgoing connections use."""
 
     doors: Doors
@@ -74,7 +74,7 @@ class Host(wires.Host, Protocol):
 class Reaching:
     """Makes the connections of one network."""
 
-    def __init__(self, host: Host, peers: Mapping[str, str], authorities: str) -> None:
+    def __init__(self, host: OutgoingNetwork, peers: Mapping[str, str], authorities: str) -> None:
         """Prepare, with the arguments of ``AsyncNetwork``."""
         self._host = host
         self._book = AddressBook()

@@ -29,7 +29,7 @@ from onceq.service.logs import event
 # ---- portions ------------------------------------------------------------------------------------
 
 
-class Kind(IntEnum):
+class WorkKind(IntEnum):
     """Kinds of long work, in the order of their turns."""
 
     NONE = 0
@@ -39,7 +39,7 @@ class Kind(IntEnum):
 
 
 _TURNS: Final = {
-    last: tuple(Kind((last + after) % 3 + 1) for after in range(3)) for last in range(4)
+    last: tuple(WorkKind((last + after) % 3 + 1) for after in range(3)) for last in range(4)
 }
 """The kinds to try after the last one, in order; after none, from the first."""
 
@@ -55,9 +55,9 @@ class Portions:
 
     def __init__(self) -> None:
         self.core = False
-        self._last = Kind.NONE
+        self._last = WorkKind.NONE
 
-    def next(self, *, owing: bool, house: bool) -> Kind:
+    def next(self, *, owing: bool, house: bool) -> WorkKind:
         """Return the kind whose turn it is, of those that want one.
 
         Args:
@@ -65,9 +65,9 @@ class Portions:
             house: Whether housekeeping is due.
         """
         wanted = (False, self.core, owing, house)
-        return next((kind for kind in _TURNS[self._last] if wanted[kind]), Kind.NONE)
+        return next((kind for kind in _TURNS[self._last] if wanted[kind]), WorkKind.NONE)
 
-    def done(self, kind: Kind) -> None:
+    def done(self, kind: WorkKind) -> None:
         """Note that a portion of this kind was done: it comes last now."""
         self._last = kind
 

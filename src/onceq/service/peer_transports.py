@@ -61,7 +61,7 @@ from onceq.tls.contexts import (
     JOIN,
     PEERS,
     TOO_MUCH,
-    Files,
+    IdentityFiles,
     client_context,
     server_context,
     unbelieved,
@@ -69,7 +69,7 @@ from onceq.tls.contexts import (
 from onceq.tls.folder import files_of, folder_of
 from onceq.tls.identity import authority_of, claims_of, guid_of
 from onceq.tls.invitations import Asking, Granting, Invites, Known, Note
-from onceq.tls.members import Standing, begins_of, read_members
+from onceq.tls.members import MemberJudge, begins_of, read_members
 from onceq.tls.own import Own, look
 
 # ---- identities ----------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ SAY: Final = (
 class _Contexts:
     """TLS contexts of one set of files."""
 
-    files: Files
+    files: IdentityFiles
     own: Own
     peers: ssl.SSLContext
     inviting: ssl.SSLContext
@@ -197,7 +197,7 @@ class Doors:
         self.house = House()
         """The proofs that are known here."""
         self.invites = Invites(folder_of(path))
-        self.standing = Standing(folder_of(path))
+        self.standing = MemberJudge(folder_of(path))
         self.note: Note = event
         """Logs what others can cause; set by the host."""
 
@@ -258,7 +258,7 @@ class Doors:
         if self._held is not None:
             self.prepared(self._held)()
 
-    def _made(self, files: Files) -> _Contexts:
+    def _made(self, files: IdentityFiles) -> _Contexts:
         own = look(files, self._guid)
         return _Contexts(
             files, own,
@@ -289,7 +289,7 @@ class Doors:
                 )
 
     @property
-    def files(self) -> Files | None:
+    def files(self) -> IdentityFiles | None:
         """Return the files that prove this manager's identity; None if there are none."""
         return self._tls.files if self._tls is not None else None
 

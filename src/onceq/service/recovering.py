@@ -20,9 +20,9 @@ from typing import cast
 
 from onceq.errors import ConfigurationError, InvalidParameter
 from onceq.model import requests
-from onceq.model.branches import Decision, Xid
+from onceq.model.branches import DecisionState, Xid
 from onceq.model.views.looks import BranchView, DecisionView, RowsView
-from onceq.partners.finding import Place, place_for, without_secrets
+from onceq.partners.finding import DatabasePlace, place_for, without_secrets
 from onceq.partners.recovery import WAIT_S_MAX, Recovery, Report, promises_in
 from onceq.service.clock import Clock
 from onceq.service.logs import event
@@ -31,17 +31,17 @@ Ask = Callable[[requests.Request], object]
 """Asks the manager and waits; raises its OnceqError."""
 
 
-class Decider:
+class LocalDecider:
     """This manager as a ``partners.recovery.Decider``."""
 
     def __init__(self, guid: bytes, ask: Ask) -> None:
         self.guid = guid
         self._ask = ask
 
-    def decision(self, gtrid: bytes) -> Decision:
+    def decision(self, gtrid: bytes) -> DecisionState:
         """Return the decision about a transaction."""
         answer = self._ask(requests.AskDecision(gtrid))
-        assert isinstance(answer, Decision)
+        assert isinstance(answer, DecisionState)
         return answer
 
     def open_decisions(self) -> Mapping[bytes, tuple[str, ...]]:
@@ -70,7 +70,7 @@ class Decider:
         self._ask(requests.RollbackBranch(xid))
 
 
-class Recovering:
+class RecoveryWorker:
     """The recovery thread of one manager."""
 
     def __init__(self, clock: Clock, ask: Ask, databases: Sequence[str]) -> None:
@@ -84,7 +84,7 @@ class Recovering:
         """
         self._clock = clock
         self._ask = ask
-        self._places: list[Place] = []
+        self._places: list[DatabasePlace] = []
         for where in databases:
             shown = without_secrets(where)
             try:
@@ -99,7 +99,7 @@ class Recovering:
 
     def start(self, guid: bytes) -> None:
         """Begin at once, if there is a database to recover; ``guid`` is the manager's."""
-        decider = Decider(guid, self._ask)
+        decider = LocalDecider(guid, self._ask)
         self._recovery = Recovery(decider)
         for place in self._places:
             self._recovery.add_place(place)

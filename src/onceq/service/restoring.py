@@ -25,7 +25,7 @@ from onceq.service.config import Configuration
 from onceq.service.engine import Engine
 from onceq.store.backup import RestoreTarget, check_target, verify_files, verify_store, write_file
 from onceq.store.files import RealFiles
-from onceq.store.identification import Signed, read_file, read_identification, read_signed
+from onceq.store.identification import SignedManifest, read_file, read_identification, read_signed
 from onceq.store.log import LogStore
 from onceq.tls import folder
 from onceq.tls.signing import Believed, believed_in, verify
@@ -121,7 +121,7 @@ class Restore:
             now_s = self._clock.read().wall_s
             self._is = Identity(uuid.uuid4().bytes_le, check_name(name or self._was.name), now_s)
 
-    def _judge(self, signed: Signed, trust: str) -> str:
+    def _judge(self, signed: SignedManifest, trust: str) -> str:
         """Return the signer, as the SHA-256 of a certificate; raises UntrustedBackup."""
         if trust:
             certificates = folder.read(trust)

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     AnySession = protocol.Session | Posting | Taking | Stranger
 
 
-class Connection(Protocol):
+class SessionConnection(Protocol):
     """A connection, as the engine uses it."""
 
     def write(self, pieces: Sequence[Buffer]) -> None:
@@ -86,7 +86,7 @@ class Network(Protocol):
 
 
 @dataclass(slots=True)
-class Link:
+class SessionLink:
     """One session and what carries it.
 
     Attributes:
@@ -100,7 +100,7 @@ class Link:
 
     number: int
     session: AnySession
-    connection: Connection
+    connection: SessionConnection
     address: str
     outgoing: int
     who: Identification
@@ -220,11 +220,11 @@ class Sessions:
     """Returns the current addresses of this manager for others over HTTP."""
     pump: Callable[[], bool]
     """Lets the engine process its inbox."""
-    _links: dict[int, Link] = field(default_factory=dict)
+    _links: dict[int, SessionLink] = field(default_factory=dict)
     _next: int = 1
     wanting: dict[int, None] = field(default_factory=dict)
     """Sessions for which the core has something to transmit, by number."""
-    dirty: dict[int, Link] = field(default_factory=dict)
+    dirty: dict[int, SessionLink] = field(default_factory=dict)
     """Sessions that have something to write, by number."""
     _now_us: int = 0  # when bytes came, or a pump that transmits began
     _timers: list[tuple[int, int]] = field(default_factory=list)
@@ -240,7 +240,7 @@ class Sessions:
     # ---- from the network -----------------------------------------------------------------
 
     def accepted_http(
-        self, connection: Connection, address: str, who: Identification = ON_THIS_COMPUTER
+        self, connection: SessionConnection, address: str, who: Identification = ON_THIS_COMPUTER
     ) -> int:
         """Begin a session on a connection to the HTTP address."""
         from onceq.wire.srmp.session import Stranger, Taking
@@ -256,13 +256,13 @@ class Sessions:
         return self._add(session, connection, address, 0, who)
 
     def accepted(
-        self, connection: Connection, address: str, who: Identification = ON_THIS_COMPUTER
+        self, connection: SessionConnection, address: str, who: Identification = ON_THIS_COMPUTER
     ) -> int:
         """Begin a session on a connection of another manager."""
         return self._begin(connection, address, 0, NO_GUID, who)
 
     def connected(
-        self, outgoing: int, connection: Connection, address: str,
+        self, outgoing: int, connection: SessionConnection, address: str,
         who: Identification = ON_THIS_COMPUTER,
     ) -> int:  # fmt: skip
         """Begin a session on a connection that the core has requested."""
@@ -299,17 +299,17 @@ class Sessions:
         self.committer.submit(ConnectFailed(outgoing, reason, status))
 
     def _add(
-        self, session: AnySession, connection: Connection, address: str, outgoing: int,
+        self, session: AnySession, connection: SessionConnection, address: str, outgoing: int,
         who: Identification,
     ) -> int:  # fmt: skip
-        link = Link(self._next, session, connection, address, outgoing, who)
+        link = SessionLink(self._next, session, connection, address, outgoing, who)
         self._next += 1
         self._links[link.number] = link
         self._write(link)
         return link.number
 
     def _begin(
-        self, connection: Connection, address: str, outgoing: int, peer: bytes,
+        self, connection: SessionConnection, address: str, outgoing: int, peer: bytes,
         who: Identification, host: str = "",
     ) -> int:  # fmt: skip
         session = protocol.Session(
@@ -365,12 +365,12 @@ class Sessions:
         link = self._links.get(number)
         return link is not None and (link.peer in self.known or link.address in self.known)
 
-    def _exchanged(self, link: Link) -> None:
+    def _exchanged(self, link: SessionLink) -> None:
         """Note that messages went across: clients from that address are no strangers any more."""
         link.exchanged = True
         self.known.exchanged(link.address, *([link.peer] if link.peer != NO_GUID else ()))
 
-    def _handle(self, link: Link, events: Sequence[protocol.Event]) -> None:
+    def _handle(self, link: SessionLink, events: Sequence[protocol.Event]) -> None:
         submit = self.committer.submit
         for happened in events:
             if isinstance(happened, protocol.Arrived):
@@ -405,7 +405,7 @@ class Sessions:
                 self._over(link, happened.reason)
                 link.connection.close()
 
-    def _over(self, link: Link, reason: str) -> None:
+    def _over(self, link: SessionLink, reason: str) -> None:
         self.wanting.pop(link.number, None)
         self.dirty.pop(link.number, None)
         link.session.close(reason)
@@ -423,7 +423,7 @@ class Sessions:
                 "peer turned away", session=link.number, address=link.address, reason=reason
             )
 
-    def _of(self, link: Link) -> str:
+    def _of(self, link: SessionLink) -> str:
         """Return a key that keeps lines about known managers apart from those about strangers."""
         known = link.outgoing or link.peer in self.known or link.address in self.known
         return "known" if known else "strangers"
@@ -552,7 +552,7 @@ class Sessions:
             self.wanting[link.number] = None
         self.dirty[link.number] = link
 
-    def _write(self, link: Link) -> None:
+    def _write(self, link: SessionLink) -> None:
         """Hand on the output of a session, and note its next due time."""
         session = link.session
         if session.output:
@@ -562,7 +562,7 @@ class Sessions:
 
     # ---- time -----------------------------------------------------------------------------
 
-    def _arm(self, link: Link) -> None:
+    def _arm(self, link: SessionLink) -> None:
         due = link.session.next_timer()
         if due is not None and (not link.armed or due < link.armed):
             link.armed = due
@@ -587,7 +587,7 @@ class Sessions:
 
     def tick(self, now: Now) -> None:
         """Let due sessions check the time."""
-        rung: list[Link] = []
+        rung: list[SessionLink] = []
         while (due := self.next_timer()) is not None and due <= now.mono_us:
             link = self._links[heappop(self._timers)[1]]
             link.armed = 0

@@ -55,9 +55,9 @@ class Challenge(Record, frozen=True):
     __repr__ = repr_without("digest")
 
     @property
-    def known(self) -> frames.Known:
+    def known(self) -> frames.ProofAnswer:
         """Return the frame with the challenge."""
-        return frames.Known(self.salt, self.talk.ours, self.talk.known(self.digest))
+        return frames.ProofAnswer(self.salt, self.talk.ours, self.talk.known(self.digest))
 
 
 class TokenDoor:

@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar, cast
 
 from onceq.core.decision import Decision, Scrub
-from onceq.core.inputs import Relocate, Scrubbed, Space, Spoiled
+from onceq.core.inputs import Relocate, Scrubbed, SpaceChanged, Spoiled
 from onceq.core.management.damage import Cursor
 from onceq.errors import DamagedPiece, DamagedRecord, NoSpace
 from onceq.model.limits import HISTORY_LOG_BYTES, HISTORY_NOTES_MAX, SPARSE_POSITIONS_MAX
@@ -420,11 +420,11 @@ class Upkeep:
         if not self._low and free < reserve:
             self._low = True
             event("disk nearly full: sends are refused", level=logging.WARNING, free_bytes=free)
-            committer.submit(Space(low=True))
+            committer.submit(SpaceChanged(low=True))
         elif self._low and free >= enough:
             self._low = False
             event("disk has room again", level=logging.WARNING, free_bytes=free)
-            committer.submit(Space(low=False))
+            committer.submit(SpaceChanged(low=False))
 
     def tell_endings(self) -> None:
         """Log how messages have ended since the last time."""
@@ -631,7 +631,7 @@ PIECE_BYTES = 1 << 20
 """Bytes verified in one go; a larger record is verified whole."""
 
 
-class Looked(Protocol):
+class LookedPart(Protocol):
     """The result of verifying a part of the log: ``store.verified.Looked``."""
 
     position: int
@@ -641,7 +641,7 @@ class Looked(Protocol):
 class Lookable(Protocol):
     """What a store on a disk offers: ``store.log.LogStore``."""
 
-    def look(self, position: int, end: int, most: int) -> Looked:
+    def look(self, position: int, end: int, most: int) -> LookedPart:
         """Verify the log from a position on; from any thread."""
 
 
@@ -654,7 +654,7 @@ class Scrubbing:
         self._rate = 0
         self._at = self._end = 0
         self._due_us = 0
-        self._working: Future[Looked] | None = None
+        self._working: Future[LookedPart] | None = None
 
     def perform(self, action: Scrub) -> None:
         """Begin, change the rate, or stop."""
@@ -707,7 +707,7 @@ class Scrubbing:
         else:
             self._working = background(lambda: store.look(at, end, PIECE_BYTES))
 
-    def _looked(self, found: Looked, now: Now) -> None:
+    def _looked(self, found: LookedPart, now: Now) -> None:
         size = max(found.position - self._at, 0)
         self._at = found.position
         # From now on and not from when it was due: a scrub that was held up does not catch up by

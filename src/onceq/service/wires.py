@@ -22,7 +22,7 @@ from onceq.model.identification import SOMEBODY, Identification, application, is
 from onceq.model.limits import HANDSHAKE_BYTES_MAX, HANDSHAKE_S_MAX, LOCAL_HANDSHAKE_S_MAX
 from onceq.model.rights import Actor
 from onceq.model.run import Buffer
-from onceq.service.admission import Kind, Place
+from onceq.service.admission import AdmittedConnection, Kind
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
 from onceq.service.peer_transports import process_of, said, shown_on
@@ -39,7 +39,7 @@ LOCAL = "local"
 """Address of clients that connect by a Unix socket."""
 
 
-class Host(Protocol):
+class WireNetwork(Protocol):
     """The network that a wire belongs to, as far as the wire uses it."""
 
     loop: asyncio.AbstractEventLoop
@@ -87,10 +87,10 @@ class Host(Protocol):
 class Wire(ABC, asyncio.Protocol):
     """The common part of both kinds: collected writing, and an orderly end."""
 
-    def __init__(self, network: Host, kind: Kind) -> None:
+    def __init__(self, network: WireNetwork, kind: Kind) -> None:
         self._network = network
         self.kind = kind
-        self.place: Place | None = None
+        self.place: AdmittedConnection | None = None
         """Its place in the count of connections."""
         self.coming: asyncio.Task[None] | None = None
         """The task that sets it up."""
@@ -257,7 +257,7 @@ class Wire(ABC, asyncio.Protocol):
 class PeerWire(Wire):
     """A connection with another queue manager."""
 
-    def __init__(self, network: Host, outgoing: int, *, http: bool = False) -> None:
+    def __init__(self, network: WireNetwork, outgoing: int, *, http: bool = False) -> None:
         super().__init__(network, Kind.MADE if outgoing else Kind.PEER)
         self._http = http
         self.outgoing = outgoing
@@ -374,7 +374,7 @@ class PeerWire(Wire):
 class ClientWire(Wire):
     """A connection of an application; also the Transport of its ApiConnection."""
 
-    def __init__(self, network: Host, *, local: bool = False) -> None:
+    def __init__(self, network: WireNetwork, *, local: bool = False) -> None:
         super().__init__(network, Kind.LOCAL_APPLICATION if local else Kind.APPLICATION)
         self.api: ApiConnection | None = None
         self._reading = True

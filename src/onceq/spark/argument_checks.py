@@ -98,7 +98,7 @@ def original(error: Exception) -> OnceqError:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class SparkOption:
     """One option, as the reference page shows it. ``kind``: text, number, yes/no, ..."""
 
     name: str

@@ -183,7 +183,7 @@ def _heap() -> str:
 # ---- while it works ------------------------------------------------------------------------------
 
 
-class Stopped(Exception):
+class AuditStopped(Exception):
     """Nobody wants the audit any more."""
 
 
@@ -242,7 +242,7 @@ class Stages:
         """The next stage; raises Stopped if there shall be none."""
         with self._lock:
             if self._stopped:
-                raise Stopped
+                raise AuditStopped
             self._stage, self._looked = stage, self._clock()
             if self._tasks is not None:
                 self._tasks.forget()

@@ -14,11 +14,11 @@ for some minutes. A query that ends because of that must be started by somebody,
 first a tenth of a second, then longer and longer, up to ``retry_s`` in all. The log says once that
 it waits, and once that it goes on. ``BackOff`` decides and knows no clock; ``Spell`` acts on it.
 
-``Pool`` keeps the connections of a worker process for a short time between its tasks. Spark gives
-the tasks of a query to the same few processes, one after another. A task borrows a connection and
-gives it back; one that no task wants for some seconds is closed, so that nothing is left of a query
-that has ended. One whose task failed is closed at once, because its state is unknown. A connection
-belongs to a user, so it serves only tasks with the same files of credentials.
+``ConnectionPool`` keeps the connections of a worker process for a short time between its tasks.
+Spark gives the tasks of a query to the same few processes, one after another. A task borrows a
+connection and gives it back; one that no task wants for some seconds is closed, so that nothing is
+left of a query that has ended. One whose task failed is closed at once, because its state is
+unknown. A connection belongs to a user, so it serves only tasks with the same files of credentials.
 
 Upholds: I24 (bounded time, bounded attempts, as many connections as tasks); a secret stands in its
 file and in the hello of a connection, and nowhere else, I4 at the connector (a place belongs to one
@@ -46,7 +46,7 @@ from onceq.client.threads.manager import QueueManager
 from onceq.errors import OnceqError
 from onceq.model.names import folded, local, usual
 from onceq.model.views.queues import QueueView
-from onceq.spark.argument_checks import TOKEN_SHOWN, Option, coded, number, span_s, wrong
+from onceq.spark.argument_checks import TOKEN_SHOWN, SparkOption, coded, number, span_s, wrong
 
 # ---- connections ---------------------------------------------------------------------------------
 
@@ -58,23 +58,23 @@ RETRY_INTERVAL_S: Final = 1.0
 """Between attempts of a number that was asked for."""
 
 CREDENTIALS: Final = (
-    Option(
+    SparkOption(
         "tokenFile", "name of a file", "as the environment says",
         "File with the token that says who the query is (`onceq token create`), or with a line "
         "for each of several queue managers (`ADDRESS TOKEN`); no other account may read it. It "
         "must be on each host. Goes before `ONCEQ_TOKEN_FILE` and `ONCEQ_TOKEN`.",
     ),
-    Option(
+    SparkOption(
         "tlsAuthorities", "name of a file", "as the environment says",
         "File with certificates of the authorities of the queue managers, for `tls://host:port`; "
         "on each host. Goes before `ONCEQ_TLS_AUTHORITIES`; without both the system's count.",
     ),
-    Option(
+    SparkOption(
         "tlsCertificate", "name of a file", "as the environment says",
         "File with the query's own certificate, which says who it is; on each host. Goes before "
         "`ONCEQ_TLS_CERTIFICATE`, and with `tlsKey` before `ONCEQ_TLS_KEY`.",
     ),
-    Option(
+    SparkOption(
         "tlsKey", "name of a file", "in `tlsCertificate`",
         "File with the private key of that certificate; on each host.",
     ),
@@ -311,7 +311,7 @@ class Closable(Protocol):
 C = TypeVar("C", bound=Closable)
 
 
-class Pool:
+class ConnectionPool:
     """Connections by what they are for. One for each process (``borrowed``, ``connection``)."""
 
     def __init__(self, keep_s: float = KEEP_S) -> None:
@@ -388,7 +388,7 @@ class Pool:
                 made.close()
 
 
-POOL: Final = Pool()
+POOL: Final = ConnectionPool()
 atexit.register(POOL.close)
 
 
@@ -421,7 +421,7 @@ SCHEMES: Final = (SCHEME, "tls://")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class SourceTarget:
     """One queue to read.
 
     Attributes:
@@ -445,7 +445,7 @@ def parts_of(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def targets_of(managers: str, executors: str, queues: str) -> tuple[Target, ...]:
+def targets_of(managers: str, executors: str, queues: str) -> tuple[SourceTarget, ...]:
     """The queues that three options mean together.
 
     Args:
@@ -463,13 +463,13 @@ def targets_of(managers: str, executors: str, queues: str) -> tuple[Target, ...]
     near = _near(addresses, parts_of(executors))
     if not named:
         raise wrong(r'say which queue to read: .option("queue", r"private$\orders")')
-    found: list[Target] = []
+    found: list[SourceTarget] = []
     for entry, url in zip(parts_of(queues), named, strict=True):
         places = [url] if url else _places(entry, addresses)
         for address, name in places:
             queue = usual(name)
             key = queue if len(whole) == 1 else f"{address}/{queue}"
-            found.append(Target(key, address, near.get(address, address), queue))
+            found.append(SourceTarget(key, address, near.get(address, address), queue))
     if len({(t.manager, local(t.queue)) for t in found}) != len(found):
         raise wrong(f"a queue is named twice in {queues!r}")
     if len(found) > QUEUES_MAX:
@@ -478,7 +478,7 @@ def targets_of(managers: str, executors: str, queues: str) -> tuple[Target, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class QueueSearch:
     """Queues that are found by their names, also such as come to be later.
 
     Attributes:
@@ -490,7 +490,7 @@ class Pattern:
     text: str
     managers: tuple[tuple[str, str], ...]
 
-    def matching(self, manager: str, near: str, queues: Iterable[QueueView]) -> list[Target]:
+    def matching(self, manager: str, near: str, queues: Iterable[QueueView]) -> list[SourceTarget]:
         """Of the queues of one queue manager those that are meant: transactional ones only, as
         others cannot be streams, no system queues, and no subqueues."""
         wanted, found = re.compile(self.text, re.IGNORECASE), []
@@ -499,11 +499,11 @@ class Pattern:
                 wanted.fullmatch(queue.path) or wanted.fullmatch(queue.name)
             ):  # fmt: skip
                 key = queue.path if len(self.managers) == 1 else f"{manager}/{queue.path}"
-                found.append(Target(key, manager, near, queue.path))
+                found.append(SourceTarget(key, manager, near, queue.path))
         return found
 
 
-def pattern_of(managers: str, executors: str, text: str) -> Pattern:
+def pattern_of(managers: str, executors: str, text: str) -> QueueSearch:
     """What three options mean together; raises ConfigurationError."""
     addresses = parts_of(managers)
     if not addresses:
@@ -513,7 +513,7 @@ def pattern_of(managers: str, executors: str, text: str) -> Pattern:
     except re.error as error:
         raise wrong(f"subscribePattern {text!r} is no regular expression: {error}") from None
     near = _near(addresses, parts_of(executors))
-    return Pattern(text, tuple((one, near.get(one, one)) for one in addresses))
+    return QueueSearch(text, tuple((one, near.get(one, one)) for one in addresses))
 
 
 class Everywhere(dict[str, int]):
@@ -574,7 +574,9 @@ def _near(addresses: Sequence[str], executors: Sequence[str]) -> dict[str, str]:
     return dict(zip(addresses, executors, strict=True))
 
 
-def offsets_of(text: str, name: str, targets: Sequence[Target], *, ending: bool) -> dict[str, int]:
+def offsets_of(
+    text: str, name: str, targets: Sequence[SourceTarget], *, ending: bool
+) -> dict[str, int]:
     """Places by key: ``earliest``, ``latest``, or JSON with a lookup identifier for each queue.
 
     Args:

@@ -30,7 +30,7 @@ from typing import Final
 
 from onceq.errors import ConfigurationError, DamagedRecord, NoSpace, StorageFailure, StoreExists
 from onceq.file_access import ATTEMPT_KEY_FILE, CONFIGURATION_FILE, STORE_FILE
-from onceq.model.views.managers import Cut
+from onceq.model.views.managers import StoreCut
 from onceq.store import checkpoints, identification, promises, recovery, scan
 from onceq.store.files import Files
 from onceq.store.identification import (
@@ -39,9 +39,9 @@ from onceq.store.identification import (
     SIGNATURE,
     STORE_PART,
     UNFINISHED,
-    Closed,
     Entry,
     Manifest,
+    OrderlyClose,
     encode,
     is_backup,
     read_file,
@@ -60,7 +60,7 @@ ROOM_BYTES: Final = 1 << 20
 """Bytes left over in a target for names, the manifest and the file system itself."""
 
 
-def cut_of_stopped(files: Files, path: str) -> Cut:
+def cut_of_stopped(files: Files, path: str) -> StoreCut:
     """Return the cut of a store that nobody runs (the caller holds its lock); changes nothing.
 
     Raises:
@@ -73,14 +73,14 @@ def cut_of_stopped(files: Files, path: str) -> Cut:
         for segment in loaded.segments:
             files.close(segment.file)
     segments = tuple((s.base, s.end, s.size) for s in loaded.segments)
-    return Cut(path, judged.end, judged.epoch, judged.head.position, segments)
+    return StoreCut(path, judged.end, judged.epoch, judged.head.position, segments)
 
 
 class Backup:
     """A backup being made: call ``step`` until it says that all is copied, then ``finish``."""
 
     def __init__(
-        self, files: Files, cut: Cut, target: str, *, beside: tuple[str, ...] = ()
+        self, files: Files, cut: StoreCut, target: str, *, beside: tuple[str, ...] = ()
     ) -> None:
         """Check that a backup is possible; nothing is written yet.
 
@@ -147,7 +147,7 @@ class Backup:
         """
         files, cut, target = self._files, self._cut, self.target
         who = identification.read_identification(files, target)
-        closed = Closed(cut.position, cut.epoch)
+        closed = OrderlyClose(cut.position, cut.epoch)
         identification.write_closed(files, target, who.store_id, closed)
         beside = [identification.CLOSED_FILE]
         if who.version >= identification.PROMISES:
@@ -175,7 +175,7 @@ class Backup:
         files, cut, target = self._files, self._cut, self.target
         here = [segment for segment in cut.segments if segment[0] < cut.position]
         base, _, size = here[-1] if here else (promises.NO_SEGMENT, 0, 0)
-        promise = promises.Promise(cut.position, base, size, cut.checkpoint)
+        promise = promises.StorePromise(cut.position, base, size, cut.checkpoint)
         promises.write_promised(files, target, store_id, promise)
         kept = [(base, end) for base, end, _ in here if end <= cut.checkpoint]
         promises.write_kept(files, target, store_id, cut.checkpoint, kept)
@@ -190,7 +190,7 @@ class Part:
     size: int
 
 
-def _parts(files: Files, cut: Cut, beside: tuple[str, ...]) -> Iterator[Part]:
+def _parts(files: Files, cut: StoreCut, beside: tuple[str, ...]) -> Iterator[Part]:
     state = checkpoints.name_of(cut.checkpoint)
     names = [*beside, STORE_FILE]
     if cut.checkpoint or files.exists(os.path.join(cut.path, state)):

@@ -39,7 +39,7 @@ _UNFINISHED = re.compile(r"state-[0-9a-f]{16}\.ckp\.new")
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class CheckpointHead:
     """The head of a checkpoint.
 
     Attributes:
@@ -57,7 +57,7 @@ class Head:
 class PendingCheckpoint:
     """A checkpoint on its way: ``write`` it in any thread, then let the store install it."""
 
-    head: Head
+    head: CheckpointHead
     state: Sequence[Buffer]
     writer: Callable[[PendingCheckpoint], None]
 
@@ -88,7 +88,9 @@ def size_of(state: Sequence[Buffer], segments: int) -> int:
     return _HEAD.size + segments * _PAIR.size + _CRC.size + size + chunks * _CRC.size
 
 
-def write(files: Files, path: str, store_id: bytes, head: Head, state: Sequence[Buffer]) -> str:
+def write(
+    files: Files, path: str, store_id: bytes, head: CheckpointHead, state: Sequence[Buffer]
+) -> str:
     """Write a checkpoint beside the current one; return the path of the new file.
 
     Raises:
@@ -176,7 +178,7 @@ def install(files: Files, path: str, written: str, position: int, *, keep: int =
             files.unlink(os.path.join(path, name))
 
 
-def newest(files: Files, path: str, store_id: bytes) -> tuple[Head, bytes | None]:
+def newest(files: Files, path: str, store_id: bytes) -> tuple[CheckpointHead, bytes | None]:
     """Return the newest checkpoint and its state; one of position 0 without a state if there is
     none.
 
@@ -189,7 +191,7 @@ def newest(files: Files, path: str, store_id: bytes) -> tuple[Head, bytes | None
     # Sixteen hexadecimal digits: names and positions have the same order.
     names = [name for name in files.names(path) if _NAME.fullmatch(name)]
     if not names:
-        return Head(0, 0), None
+        return CheckpointHead(0, 0), None
     name = os.path.join(path, names[-1])
     file = files.open(name)
     try:
@@ -201,7 +203,7 @@ def newest(files: Files, path: str, store_id: bytes) -> tuple[Head, bytes | None
     return head, state
 
 
-def read(files: Files, file: int, name: str, store_id: bytes) -> tuple[Head, bytes]:
+def read(files: Files, file: int, name: str, store_id: bytes) -> tuple[CheckpointHead, bytes]:
     """Return the content of a checkpoint file; raises DamagedRecord, NewerFormat."""
     total = files.size(file)
     raw = files.read(file, 0, _HEAD.size)
@@ -229,4 +231,4 @@ def read(files: Files, file: int, name: str, store_id: bytes) -> tuple[Head, byt
         parts.append(piece[:want])
         offset += want + _CRC.size
         left -= want
-    return Head(position, epoch, segments), b"".join(parts)
+    return CheckpointHead(position, epoch, segments), b"".join(parts)

@@ -32,7 +32,7 @@ from onceq.model.record import Record
 from onceq.model.run import Buffer
 
 if TYPE_CHECKING:
-    from onceq.model.views.managers import Cut
+    from onceq.model.views.managers import StoreCut
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Store(Protocol):
             Bytes of disk given back or kept ready for reuse.
         """
 
-    def hold(self) -> Cut:
+    def hold(self) -> StoreCut:
         """Sync, and keep everything up to now in its files until ``release``.
 
         One at a time: a second one replaces the first.

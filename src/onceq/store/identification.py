@@ -59,7 +59,7 @@ _CRC = struct.Struct("<I")
 
 
 @dataclass(frozen=True, slots=True)
-class Identification:
+class StoreIdentification:
     """The identity of a store.
 
     Attributes:
@@ -76,7 +76,7 @@ class Identification:
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class OrderlyClose:
     """Where a store was closed in order; ``epoch`` belongs to the process which did so.
 
     Everything behind ``end`` with an older epoch was cut before that, and is nobody's tail.
@@ -86,10 +86,10 @@ class Closed:
     epoch: int = 0
 
 
-NEVER_CLOSED: Final = Closed()
+NEVER_CLOSED: Final = OrderlyClose()
 
 
-def write_identification(files: Files, path: str, what: Identification) -> None:
+def write_identification(files: Files, path: str, what: StoreIdentification) -> None:
     """Write the file that identifies a store; it appears whole or not at all."""
     assert len(what.store_id) == 16, "a store identifier has 16 bytes"
     head = _STORE.pack(
@@ -100,7 +100,7 @@ def write_identification(files: Files, path: str, what: Identification) -> None:
     replace_file(files, path, STORE_FILE, [head, _CRC.pack(zlib.crc32(head))])
 
 
-def read_identification(files: Files, path: str, *, plain: bool = False) -> Identification:
+def read_identification(files: Files, path: str, *, plain: bool = False) -> StoreIdentification:
     """Read whose store a directory is.
 
     Args:
@@ -131,7 +131,7 @@ def read_identification(files: Files, path: str, *, plain: bool = False) -> Iden
     end = _STORE.size + size
     if raw[end:] != _CRC.pack(zlib.crc32(raw[:end])):
         raise DamagedRecord(f"{name} is damaged; restore it from a backup")
-    return Identification(store_id, created_s, raw[_STORE.size : end], version)
+    return StoreIdentification(store_id, created_s, raw[_STORE.size : end], version)
 
 
 def is_backup(files: Files, path: str) -> bool:
@@ -148,13 +148,13 @@ def refuse_backup(files: Files, path: str) -> None:
         )
 
 
-def write_closed(files: Files, path: str, store_id: bytes, closed: Closed) -> None:
+def write_closed(files: Files, path: str, store_id: bytes, closed: OrderlyClose) -> None:
     """Note that the log was closed in order, and everything before its end is durable."""
     head = _CLOSED.pack(_CLOSED_MAGIC, FILE_VERSION, store_id, closed.end, closed.epoch)
     replace_file(files, path, CLOSED_FILE, [head, _CRC.pack(zlib.crc32(head))])
 
 
-def read_closed(files: Files, path: str, store_id: bytes) -> Closed:
+def read_closed(files: Files, path: str, store_id: bytes) -> OrderlyClose:
     """Return where the log was closed in order the last time; 0 if never, or if it is unknown.
 
     A damaged note is the same as none: the log is then judged by its own records.
@@ -169,7 +169,7 @@ def read_closed(files: Files, path: str, store_id: bytes) -> Closed:
     magic, version, owner, end, epoch = _CLOSED.unpack(head)
     if magic != _CLOSED_MAGIC or version > FILE_VERSION or owner != store_id:
         return NEVER_CLOSED
-    return Closed(end, epoch)
+    return OrderlyClose(end, epoch)
 
 
 def replace_file(files: Files, path: str, name: str, pieces: Sequence[Buffer]) -> None:
@@ -257,7 +257,7 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
-class Signed:
+class SignedManifest:
     """A manifest with the signed bytes ``raw``; ``signature`` is b"" if there is none."""
 
     manifest: Manifest
@@ -270,7 +270,7 @@ def read_manifest(files: Files, path: str) -> Manifest:
     return read_signed(files, path).manifest
 
 
-def read_signed(files: Files, path: str) -> Signed:
+def read_signed(files: Files, path: str) -> SignedManifest:
     """Return the manifest of a backup, and its signature, which is not verified here.
 
     Raises:
@@ -294,7 +294,7 @@ def read_signed(files: Files, path: str) -> Signed:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise DamagedRecord(f"{name} is damaged; use another backup") from None
     signed = files.exists(signature)
-    return Signed(manifest, raw, read_file(files, signature, plain=True) if signed else b"")
+    return SignedManifest(manifest, raw, read_file(files, signature, plain=True) if signed else b"")
 
 
 def encode(manifest: Manifest) -> bytes:

@@ -44,14 +44,14 @@ from onceq.store.checkpoints import PendingCheckpoint
 from onceq.store.contract import Recovered, Replayed, SegmentUse
 from onceq.store.files import Files
 from onceq.store.framing import Framing
-from onceq.store.identification import RESTORING, Closed, Identification, refuse_backup
+from onceq.store.identification import RESTORING, OrderlyClose, StoreIdentification, refuse_backup
 from onceq.store.pool import Pool, Preparing
-from onceq.store.promises import LAZY_BYTES, Promise, Promised
+from onceq.store.promises import LAZY_BYTES, PromisedFile, StorePromise
 from onceq.store.scan import SEGMENT_HEADER, Loaded, Segment
-from onceq.store.verified import Looked, VerifiedLog
+from onceq.store.verified import VerifiedLog, VerifiedPart
 
 if TYPE_CHECKING:
-    from onceq.model.views.managers import Cut
+    from onceq.model.views.managers import StoreCut
 
 
 # ---- recent --------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ class LogStore:
         self.segment_bytes = segment_bytes
         self._framing = Framing(b"")
         self._verified = VerifiedLog(files, self._framing)
-        self._promised: Promised | None = None
+        self._promised: PromisedFile | None = None
         self._fresh = False
         self._table: tuple[list[int], list[Segment]] = ([], [])
         self._pool = Pool(files, path, segment_bytes)
@@ -151,14 +151,14 @@ class LogStore:
         self.position = self.synced = self.remembered = self._written = 0
         self._opened_at = 0
         self._epoch = 0
-        self._checkpoint = checkpoints.Head(0, 0)
+        self._checkpoint = checkpoints.CheckpointHead(0, 0)
         self._checkpoint_bytes = 0
         self._dead: StorageFailure | None = None
         self._lock = -1
         self._aside = aside
         self._preparing = Preparing(self._pool)
         self._failed_aside: StorageFailure | None = None
-        self._held: Cut | None = None
+        self._held: StoreCut | None = None
 
     # ---- making and opening -----------------------------------------------------------------
 
@@ -197,8 +197,8 @@ class LogStore:
             refuse_backup(files, path)
             # PROMISED before STORE: with STORE the directory is a store, and a store without
             # PROMISED is damaged.
-            promises.write_promised(files, path, store_id, Promise())
-            what = Identification(store_id, created_s, identity)
+            promises.write_promised(files, path, store_id, StorePromise())
+            what = StoreIdentification(store_id, created_s, identity)
             identification.write_identification(files, path, what)
             store._recover()
         except BaseException:
@@ -420,7 +420,7 @@ class LogStore:
             raise DamagedRecord(f"the log has no {size} bytes at position {address} any more")
         return self._verified.read(segments[index], address, size) if size else b""
 
-    def look(self, position: int, end: int, most: int) -> Looked:
+    def look(self, position: int, end: int, most: int) -> VerifiedPart:
         """Verify records that are kept and durable, from a position on; from any thread.
 
         Args:
@@ -432,7 +432,7 @@ class LogStore:
         while index < len(segments) and segments[index].end <= position:
             index += 1
         if index == len(segments):
-            return Looked(max(position, end))
+            return VerifiedPart(max(position, end))
         segment = segments[index]
         stop = min(end, segment.end)
         looked = self._verified.look(segment, max(position, segment.base), stop, most)
@@ -466,7 +466,7 @@ class LogStore:
         # count.
         epoch = self._epoch if position >= self._opened_at else self._checkpoint.epoch
         ends = tuple((s.base, s.end) for s in self._table[1] if s.end <= position)
-        head = checkpoints.Head(position, epoch, ends)
+        head = checkpoints.CheckpointHead(position, epoch, ends)
         return PendingCheckpoint(head, state, self._write_checkpoint)
 
     def _write_checkpoint(self, pending: PendingCheckpoint) -> None:
@@ -531,14 +531,14 @@ class LogStore:
             self._die(error)
         return sum(segment.size for segment in gone)
 
-    def hold(self) -> Cut:
+    def hold(self) -> StoreCut:
         """Sync, and keep everything up to now until ``release``."""
-        from onceq.model.views.managers import Cut
+        from onceq.model.views.managers import StoreCut
 
         self.sync()
         segments = tuple((s.base, s.end, s.size) for s in self._table[1])
         head = self._checkpoint
-        self._held = Cut(self.path, self.synced, self._epoch, head.position, segments)
+        self._held = StoreCut(self.path, self.synced, self._epoch, head.position, segments)
         return self._held
 
     def release(self) -> None:
@@ -597,7 +597,7 @@ class LogStore:
                 untouched = not self.recovered.clean and self.position == self._opened_at > 0
                 if not untouched:
                     with contextlib.suppress(NoSpace):  # all is durable also without the note
-                        closed = Closed(self.position, self._epoch)
+                        closed = OrderlyClose(self.position, self._epoch)
                         identification.write_closed(self._files, self.path, self.store_id, closed)
         finally:
             self.abandon()

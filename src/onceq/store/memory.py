@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from onceq.errors import DamagedRecord, UnsupportedOperation
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.run import Buffer
-from onceq.model.views.managers import Cut
+from onceq.model.views.managers import StoreCut
 from onceq.store.contract import Recovered, SegmentUse
 
 
@@ -85,7 +85,7 @@ class MemoryStore:
         self._payloads = [payload for _, payload in kept]
         return freed
 
-    def hold(self) -> Cut:
+    def hold(self) -> StoreCut:
         """Keep everything; there are no files, so nothing that anybody could copy."""
         raise UnsupportedOperation("this store is in memory only: there is nothing to back up")
 

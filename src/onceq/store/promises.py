@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from onceq.errors import DamagedRecord, NoSpace
-from onceq.store.checkpoints import Head
+from onceq.store.checkpoints import CheckpointHead
 from onceq.store.files import Files
 from onceq.store.framing import crc32
 from onceq.store.identification import contents, replace_file
@@ -51,7 +51,7 @@ _CRC = struct.Struct("<I")
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class StorePromise:
     """The promise of a store.
 
     Attributes:
@@ -75,10 +75,10 @@ class Promise:
         return self.segment != NO_SEGMENT and base <= self.segment
 
 
-class Promised:
+class PromisedFile:
     """The file PROMISED of an open store. Not thread-safe: it belongs to the store's owner."""
 
-    def __init__(self, files: Files, path: str, store_id: bytes, found: Promise) -> None:
+    def __init__(self, files: Files, path: str, store_id: bytes, found: StorePromise) -> None:
         self._files = files
         self._store_id = store_id
         self.file = files.open(os.path.join(path, PROMISED_FILE))
@@ -102,7 +102,7 @@ class Promised:
         base, size = segment or (last.segment, last.segment_bytes)
         # Never over the last durable slot: the one that is being written may be torn.
         slot = (last.slot + 1) % DURABLE_SLOTS if durable else DURABLE_SLOTS
-        self.last = Promise(
+        self.last = StorePromise(
             max(position, last.position), base, size, max(covered, last.covered), last.turn + 1,
             slot if durable else last.slot,
         )  # fmt: skip
@@ -119,7 +119,7 @@ class Promised:
         self._files.close(self.file)
 
 
-def _slot(store_id: bytes, promise: Promise) -> bytes:
+def _slot(store_id: bytes, promise: StorePromise) -> bytes:
     head = _PROMISED.pack(
         _PROMISED_MAGIC, VERSION, store_id, promise.turn, promise.position, promise.segment,
         promise.segment_bytes, promise.covered,
@@ -127,14 +127,14 @@ def _slot(store_id: bytes, promise: Promise) -> bytes:
     return head + _CRC.pack(crc32(head))
 
 
-def write_promised(files: Files, path: str, store_id: bytes, promise: Promise) -> None:
+def write_promised(files: Files, path: str, store_id: bytes, promise: StorePromise) -> None:
     """Write the whole file, or nothing: of a new store, an upgraded one, or a copy."""
     slot = _slot(store_id, promise).ljust(SLOT_BYTES, b"\0")
     raw = slot.ljust(SLOT_BYTES * (DURABLE_SLOTS + 1), b"\0")
     replace_file(files, path, PROMISED_FILE, [raw])
 
 
-def read_promised(files: Files, path: str, store_id: bytes) -> Promise:
+def read_promised(files: Files, path: str, store_id: bytes) -> StorePromise:
     """Read the promise.
 
     Raises:
@@ -161,7 +161,7 @@ def read_promised(files: Files, path: str, store_id: bytes) -> Promise:
     return replace(newest, slot=slot)
 
 
-def _promise(raw: bytes, store_id: bytes) -> Promise | None:
+def _promise(raw: bytes, store_id: bytes) -> StorePromise | None:
     if len(raw) < _PROMISED.size + _CRC.size:
         return None
     head = raw[: _PROMISED.size]
@@ -170,7 +170,7 @@ def _promise(raw: bytes, store_id: bytes) -> Promise | None:
         return None
     if raw[_PROMISED.size :] != _CRC.pack(crc32(head)):
         return None
-    return Promise(position, segment, size, covered, turn)
+    return StorePromise(position, segment, size, covered, turn)
 
 
 # ---- kept segments ----------------------------------------------------------------------------
@@ -212,7 +212,9 @@ def tell_kept(
     return True
 
 
-def read_kept(files: Files, path: str, store_id: bytes, head: Head) -> tuple[tuple[int, int], ...]:
+def read_kept(
+    files: Files, path: str, store_id: bytes, head: CheckpointHead
+) -> tuple[tuple[int, int], ...]:
     """Return base and end of each segment before the checkpoint that must be there.
 
     The head of a checkpoint lists the segments at its beginning. The file, which belongs to the

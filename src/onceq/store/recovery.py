@@ -30,17 +30,17 @@ from onceq.store import checkpoints, identification, promises, scan
 from onceq.store.contract import Recovered, Replayed
 from onceq.store.files import Files
 from onceq.store.framing import Framing, Sound
-from onceq.store.identification import FORMAT, PROMISES, Closed, Identification
+from onceq.store.identification import FORMAT, PROMISES, OrderlyClose, StoreIdentification
 from onceq.store.pool import Pool
-from onceq.store.promises import NO_SEGMENT, Promise, Promised
-from onceq.store.scan import Found, Known, Loaded, Segment
+from onceq.store.promises import NO_SEGMENT, PromisedFile, StorePromise
+from onceq.store.scan import KnownSegments, Loaded, ScanResult, Segment
 from onceq.store.verified import VerifiedLog
 
 # ---- recovery ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class StoreSurvey:
     """The content of the directory of a store; it is damaged if ``found.problem`` says so.
 
     Attributes:
@@ -48,15 +48,15 @@ class Survey:
         promise: What PROMISED said; None in a store of format 1.
     """
 
-    who: Identification
-    head: checkpoints.Head
+    who: StoreIdentification
+    head: checkpoints.CheckpointHead
     state: bytes | None
-    closed: Closed
-    promise: Promise | None
-    found: Found
+    closed: OrderlyClose
+    promise: StorePromise | None
+    found: ScanResult
 
 
-def survey(files: Files, path: str, who: Identification, loaded: Loaded) -> Survey:
+def survey(files: Files, path: str, who: StoreIdentification, loaded: Loaded) -> StoreSurvey:
     """Read all that a start needs; segments are opened into ``loaded``.
 
     Raises:
@@ -64,7 +64,7 @@ def survey(files: Files, path: str, who: Identification, loaded: Loaded) -> Surv
     """
     head, state = checkpoints.newest(files, path, who.store_id)
     closed = identification.read_closed(files, path, who.store_id)
-    promise, known = None, Known(who.store_id, head.position)
+    promise, known = None, KnownSegments(who.store_id, head.position)
     if who.version >= PROMISES:
         promise = promises.read_promised(files, path, who.store_id)
         # An older checkpoint must not count in place of a lost one: segments behind it may have
@@ -90,7 +90,7 @@ def survey(files: Files, path: str, who: Identification, loaded: Loaded) -> Surv
         closed=closed,
         promised=promise.position if promise is not None else 0,
     )
-    return Survey(who, head, state, closed, promise, found)
+    return StoreSurvey(who, head, state, closed, promise, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +104,14 @@ class JudgedRecord:
         useless: Files that can go.
     """
 
-    who: Identification
-    head: checkpoints.Head
+    who: StoreIdentification
+    head: checkpoints.CheckpointHead
     recovered: Recovered
     end: int
     epoch: int
     half_frame: bool
     useless: list[str]
-    promise: Promise | None = None
+    promise: StorePromise | None = None
 
 
 def judge(files: Files, path: str, pool: Pool, loaded: Loaded) -> JudgedRecord:
@@ -136,7 +136,7 @@ def judge(files: Files, path: str, pool: Pool, loaded: Loaded) -> JudgedRecord:
     )  # fmt: skip
 
 
-def tidy(files: Files, path: str, judged: JudgedRecord, loaded: Loaded) -> Promised:
+def tidy(files: Files, path: str, judged: JudgedRecord, loaded: Loaded) -> PromisedFile:
     """Make what was found durable, and remove what is of no use.
 
     The last process may have been killed: then whole records may be in the system's memory only,
@@ -175,19 +175,19 @@ def tidy(files: Files, path: str, judged: JudgedRecord, loaded: Loaded) -> Promi
     return promised
 
 
-def _promise(files: Files, path: str, judged: JudgedRecord, loaded: Loaded) -> Promised:
+def _promise(files: Files, path: str, judged: JudgedRecord, loaded: Loaded) -> PromisedFile:
     """Write down where the log ends and which segment is its last, before any file goes."""
     who, end = judged.who, judged.end
     last = loaded.segments[-1] if loaded.segments else None
     base, size = (last.base, last.size) if last is not None else (NO_SEGMENT, 0)
     covered = judged.head.position
     if judged.promise is None:
-        promise = Promise(end, base, size, covered)
+        promise = StorePromise(end, base, size, covered)
         promises.write_promised(files, path, who.store_id, promise)
         kept = [(s.base, s.end) for s in loaded.segments if s.end <= covered]
         promises.write_kept(files, path, who.store_id, covered, kept)
-        return Promised(files, path, who.store_id, promise)
-    promised = Promised(files, path, who.store_id, judged.promise)
+        return PromisedFile(files, path, who.store_id, promise)
+    promised = PromisedFile(files, path, who.store_id, judged.promise)
     # A killed process may have written it and not waited for the disk. Before a file goes, or the
     # other slot is written, what was read must be what a power cut leaves.
     promised.sync()
@@ -397,7 +397,7 @@ class _Old:
         self.frame_bytes = 0
         self.damaged: list[DamagedPiece] = []
 
-    def look(self, files: Files, seen: Survey, loaded: scan.Loaded) -> None:
+    def look(self, files: Files, seen: StoreSurvey, loaded: scan.Loaded) -> None:
         """Verify every record before the checkpoint."""
         log = VerifiedLog(files, Framing(seen.who.store_id))
         covered = seen.head.position

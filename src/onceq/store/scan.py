@@ -24,7 +24,7 @@ from onceq.errors import DamagedPiece, DamagedRecord
 from onceq.model.log import FRAME_HEADER
 from onceq.store.files import Files
 from onceq.store.framing import Frame, Framing
-from onceq.store.identification import NEVER_CLOSED, Closed
+from onceq.store.identification import NEVER_CLOSED, OrderlyClose
 
 SEGMENT_HEADER: Final = 64
 """Bytes before the first frame of a segment file."""
@@ -109,7 +109,7 @@ NOWHERE: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownSegments:
     """What the files beside the log say of its segments.
 
     Attributes:
@@ -134,7 +134,7 @@ class Loaded:
     unmade: list[str] = field(default_factory=list)
 
 
-def load(files: Files, path: str, known: Known, into: Loaded) -> None:
+def load(files: Files, path: str, known: KnownSegments, into: Loaded) -> None:
     """Open all segments of a store; ``into`` has the opened ones even after an error.
 
     A file whose header is not right was being made when the last process ended, and holds nothing;
@@ -157,7 +157,7 @@ def load(files: Files, path: str, known: Known, into: Loaded) -> None:
         )
 
 
-def _load_one(files: Files, whole: str, base: int, known: Known, into: Loaded) -> None:
+def _load_one(files: Files, whole: str, base: int, known: KnownSegments, into: Loaded) -> None:
     file = files.open(whole)
     size = files.size(file)
     said = said_by_header(files.read(file, 0, SEGMENT_HEADER), known.store_id)
@@ -199,7 +199,7 @@ def set_ends(segments: Sequence[Segment], covered: int, ends: dict[int, int]) ->
 
 
 @dataclass(slots=True)
-class Found:
+class ScanResult:
     """The result of a scan.
 
     Attributes:
@@ -216,7 +216,7 @@ class Found:
     end: int
     synced: int
     epoch: int
-    closed: Closed = NEVER_CLOSED
+    closed: OrderlyClose = NEVER_CLOSED
     torn_bytes: int = 0
     half_frame: bool = False
     frames: int = 0
@@ -259,9 +259,9 @@ def frames(
     *,
     covered: int,
     epoch: int,
-    closed: Closed,
+    closed: OrderlyClose,
     promised: int = 0,
-) -> Found:
+) -> ScanResult:
     """Walk the frames from the checkpoint on; set ``end`` of each segment that it walks.
 
     Args:
@@ -270,12 +270,12 @@ def frames(
         closed: Where the log was closed in order; the same goes for frames behind that.
         promised: Everything before it was durable.
     """
-    found = Found(covered, max(covered, closed.end, promised), epoch, closed)
+    found = ScanResult(covered, max(covered, closed.end, promised), epoch, closed)
     doubtful = _walk_all(files, framing, segments, found)
     torn = [frame for frame in doubtful if frame.end > found.synced]
     if torn:
         # The first of them was not promised: there the log ends, with anything behind it.
-        found = Found(covered, found.synced, epoch, closed)
+        found = ScanResult(covered, found.synced, epoch, closed)
         _walk_all(files, framing, segments, found, torn[0].position)
     found.epoch = found.epoch_wanted
     if found.synced > found.end:
@@ -284,7 +284,7 @@ def frames(
 
 
 def _walk_all(
-    files: Files, framing: Framing, segments: Sequence[Segment], found: Found,
+    files: Files, framing: Framing, segments: Sequence[Segment], found: ScanResult,
     stop: int | None = None,
 ) -> list[Frame]:  # fmt: skip
     """Walk one segment after the other; return the frames of which packets are bad.
@@ -308,7 +308,7 @@ def _walk_all(
 
 
 def _walk(
-    files: Files, framing: Framing, segment: Segment, found: Found, following: int | None,
+    files: Files, framing: Framing, segment: Segment, found: ScanResult, following: int | None,
     stop: int | None,
 ) -> list[Frame]:  # fmt: skip
     """Walk the sound frames of one segment, from the present position up to the next segment;
@@ -340,7 +340,7 @@ def _walk(
 
 
 def _behind(
-    files: Files, framing: Framing, segments: Sequence[Segment], found: Found, place: int
+    files: Files, framing: Framing, segments: Sequence[Segment], found: ScanResult, place: int
 ) -> None:
     """Collect sound frames behind a bad place: they tell damage from a torn tail.
 
@@ -371,7 +371,9 @@ def _behind(
     found.torn_bytes = reach - found.end
 
 
-def _problem(files: Files, framing: Framing, segments: Sequence[Segment], found: Found) -> Problem:
+def _problem(
+    files: Files, framing: Framing, segments: Sequence[Segment], found: ScanResult
+) -> Problem:
     """Describe damage at the end of the good prefix."""
     meaning = (
         f"the log is whole only up to position {found.end}, but everything up to {found.synced} "

@@ -67,7 +67,7 @@ class _Map:
 
 
 @dataclass(slots=True)
-class Looked:
+class VerifiedPart:
     """The result of verifying a part of a segment.
 
     Attributes:
@@ -335,13 +335,13 @@ class VerifiedLog:
 
     # ---- looking through everything -------------------------------------------------------------
 
-    def look(self, segment: Segment, position: int, end: int, most: int) -> Looked:
+    def look(self, segment: Segment, position: int, end: int, most: int) -> VerifiedPart:
         """Verify frames from one on, up to a position or until ``most`` bytes were read.
 
         Args:
             position: Where a frame begins; everything from there to ``end`` is durable.
         """
-        looked = Looked(position)
+        looked = VerifiedPart(position)
         while looked.position < min(end, position + most):
             try:
                 frame = self._frame(segment, looked.position)

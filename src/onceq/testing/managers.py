@@ -44,7 +44,7 @@ QUICK: Final = Settings(
 """Settings of managers for tests: a small log, and no long pauses when something was lost."""
 
 
-class Clock:
+class MovableClock:
     """The clocks of the machine, and what they were put forward."""
 
     def __init__(self) -> None:
@@ -84,7 +84,9 @@ class _Locked:
 class _Host(EmbeddedHost):
     """The embedded manager with other clocks, and a death."""
 
-    def __init__(self, path: str, store: LogStore, said: Configuration, clock: Clock) -> None:
+    def __init__(
+        self, path: str, store: LogStore, said: Configuration, clock: MovableClock
+    ) -> None:
         self.clock_of = lambda: clock
         super().__init__(path, store, said)
 
@@ -145,7 +147,7 @@ class Manager:
         """
         self._path = fspath(folder)
         os.makedirs(self._path, exist_ok=True)
-        self._clock = Clock()
+        self._clock = MovableClock()
         self._configuration = replace(
             Configuration(), listen=listen, peers=dict(peers or {}), settings=settings
         )

@@ -31,7 +31,7 @@ _HOSTS_MAX: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SignatureRequest:
     """A request for a signature.
 
     Attributes:
@@ -109,7 +109,7 @@ def make_request(key: bytes, guid: bytes, name: str, hosts: Sequence[str]) -> by
     return _pem(csr)
 
 
-def read_request(data: bytes) -> Request:
+def read_request(data: bytes) -> SignatureRequest:
     """Read a request; raises AccessDenied for what no authority of ours signs."""
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -131,11 +131,11 @@ def read_request(data: bytes) -> Request:
         raise AccessDenied("the key of this request is none of the kind that onceq makes")
     hosts = [str(one) for one in found.get_values_for_type(x509.DNSName)]
     hosts += [str(one) for one in found.get_values_for_type(x509.IPAddress)]
-    return Request(guid, str(names[0].value), tuple(hosts), csr)
+    return SignatureRequest(guid, str(names[0].value), tuple(hosts), csr)
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class SignedCertificate:
     """A certificate that was signed.
 
     Attributes:
@@ -149,7 +149,9 @@ class Made:
     ends_s: int
 
 
-def sign(asked: Request, authority: bytes, key: bytes, now_s: int, *, since_s: int = 0) -> Made:
+def sign(
+    asked: SignatureRequest, authority: bytes, key: bytes, now_s: int, *, since_s: int = 0
+) -> SignedCertificate:
     """Sign a request.
 
     Args:
@@ -200,7 +202,7 @@ def sign(asked: Request, authority: bytes, key: bytes, now_s: int, *, since_s: i
     )
     number = f"{made.serial_number:X}"
     serial = number.zfill(len(number) + len(number) % 2)
-    return Made(_pem(made), serial, int(made.not_valid_after_utc.timestamp()))
+    return SignedCertificate(_pem(made), serial, int(made.not_valid_after_utc.timestamp()))
 
 
 def fingerprint(certificate: bytes) -> bytes:

@@ -102,7 +102,7 @@ OTHER_NAMES: Final = frozenset((62, 64))
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class IdentityFiles:
     """Files that prove an identity, and name the trusted authorities.
 
     Attributes:
@@ -119,7 +119,7 @@ class Files:
 
 
 def server_context(
-    files: Files, *, peers: bool, alpn: Sequence[str] = (), certificates: bool | None = None
+    files: IdentityFiles, *, peers: bool, alpn: Sequence[str] = (), certificates: bool | None = None
 ) -> ssl.SSLContext:
     """Return a context for accepting connections.
 

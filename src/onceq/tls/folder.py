@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from onceq.errors import ConfigurationError
 from onceq.file_access import CONFIGURATION_FILE, denied, there
-from onceq.tls.contexts import Files
+from onceq.tls.contexts import IdentityFiles
 
 # ---- folder --------------------------------------------------------------------------------------
 
@@ -53,7 +53,7 @@ def folder_of(path: str) -> str:
 
 def files_of(
     path: str, *, certificate: str = "", key: str = "", authorities: str = "", minimum: str = ""
-) -> Files | None:
+) -> IdentityFiles | None:
     """Return the files that prove a queue manager's identity; None if there are none.
 
     Args:
@@ -68,16 +68,18 @@ def files_of(
     if certificate:
         named = [os.path.join(path, name) if name else "" for name in (certificate, key)]
         _secret(named[1] or named[0], allowed=0o770)
-        return Files(named[0], named[1], os.path.join(path, authorities), oldest)
+        return IdentityFiles(named[0], named[1], os.path.join(path, authorities), oldest)
     own = folder_of(path)
     if not path or not there(os.path.join(own, CERTIFICATE)):
         return None
     key = os.path.join(own, KEY)
     _secret(key, allowed=0o700)
-    return Files(os.path.join(own, CERTIFICATE), key, os.path.join(own, AUTHORITIES), oldest)
+    return IdentityFiles(
+        os.path.join(own, CERTIFICATE), key, os.path.join(own, AUTHORITIES), oldest
+    )
 
 
-def files_in(path: str) -> Files | None:
+def files_in(path: str) -> IdentityFiles | None:
     """Return the files that prove a queue manager's identity, by its directory and ``onceq.toml``.
 
     For other programs than this queue manager, which take nothing else from its configuration.

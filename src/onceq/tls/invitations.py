@@ -64,7 +64,7 @@ _FILE: Final = re.compile(r"([0-9a-f]{64})-([0-9]{1,12})(\.open|\.used)")
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class InvitationCode:
     """The content of an invitation.
 
     Attributes:
@@ -91,7 +91,7 @@ class Code:
         return f"Code({self.address!r})"
 
     @classmethod
-    def parse(cls, text: str) -> Code:
+    def parse(cls, text: str) -> InvitationCode:
         """Parse the text that ``str`` returns; raises InvalidParameter."""
         text = "".join(text.split())
         try:
@@ -398,7 +398,9 @@ class Granting:
             raise AccessDenied(f"{removal}, so it gets nothing here; ask for an invitation")
         return member
 
-    def _admitted(self, request: authority.Request, secret: bytes) -> tuple[str, tuple[str, ...]]:
+    def _admitted(
+        self, request: authority.SignatureRequest, secret: bytes
+    ) -> tuple[str, tuple[str, ...]]:
         """Return the name and the hosts for which a request may be signed; raises AccessDenied."""
         members = read_members(self._own)
         removals = read_removed(self._own, HERE)

@@ -19,9 +19,9 @@ from typing import Any, Final
 from onceq.errors import AccessDenied, ConfigurationError, ManagerAway
 from onceq.model.identity import guid_text
 from onceq.tls import authority
-from onceq.tls.contexts import JOIN, Files, client_context, unbelieved
+from onceq.tls.contexts import JOIN, IdentityFiles, client_context, unbelieved
 from onceq.tls.identity import authority_of, guid_of
-from onceq.tls.invitations import Code
+from onceq.tls.invitations import InvitationCode
 from onceq.tls.members import Removal, parse
 
 WAIT_S: Final = 15.0
@@ -45,7 +45,7 @@ class Granted:
     removed: dict[str, Removal]
 
 
-def join(code: Code, request: bytes, now_s: int) -> Granted:
+def join(code: InvitationCode, request: bytes, now_s: int) -> Granted:
     """Use an invitation.
 
     Args:
@@ -79,7 +79,7 @@ def join(code: Code, request: bytes, now_s: int) -> Granted:
 
 
 def renew(
-    address: str, guid: bytes, files: Files, request: bytes, believed: Collection[str]
+    address: str, guid: bytes, files: IdentityFiles, request: bytes, believed: Collection[str]
 ) -> Granted:
     """Get another certificate in place of the own one, which must still be good.
 
@@ -95,7 +95,7 @@ def renew(
     return _granted(_asked(address, as_member(files), asked, guid, believed))
 
 
-def as_member(files: Files) -> ssl.SSLContext:
+def as_member(files: IdentityFiles) -> ssl.SSLContext:
     """Return a context for asking one's authority; raises ConfigurationError, AccessDenied."""
     return client_context(
         files.authorities, certificate=files.certificate, key=files.key, minimum=files.minimum,

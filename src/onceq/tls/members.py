@@ -327,7 +327,7 @@ def _state(name: str) -> object:
 _LIMITED: Final = "[authorities] in onceq.toml"
 
 
-class Standing:
+class MemberJudge:
     """Judges the certificates for one queue manager."""
 
     def __init__(self, own: str) -> None:

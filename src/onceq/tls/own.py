@@ -24,7 +24,7 @@ from typing import Final
 from onceq.errors import ConfigurationError
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.tls import folder
-from onceq.tls.contexts import TIMES, Files, server_context, trust
+from onceq.tls.contexts import TIMES, IdentityFiles, server_context, trust
 from onceq.tls.identity import authority_of, guid_of, hosts_of, urn_of
 
 # ---- own -----------------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ class Own:
     authority: str = ""
 
 
-def look(files: Files, guid: bytes) -> Own:
+def look(files: IdentityFiles, guid: bytes) -> Own:
     """Read the own certificate.
 
     Args:
@@ -92,7 +92,7 @@ def look(files: Files, guid: bytes) -> Own:
     return Own(named, ends_s, hosts_of(found), serial=serial, authority=authority)
 
 
-def _signer(files: Files, server: ssl.SSLContext) -> str:
+def _signer(files: IdentityFiles, server: ssl.SSLContext) -> str:
     """Return the fingerprint of the own certificate's authority, among the trusted ones."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from onceq.errors import AccessDenied, ConfigurationError
 from onceq.model.identity import guid_text
 from onceq.tls import authority, folder
-from onceq.tls.contexts import Files
+from onceq.tls.contexts import IdentityFiles
 from onceq.tls.identity import Scope, scopes, urn_of
 from onceq.tls.members import HERE, TOLD, Removal, read_removed, removal_of
 
@@ -58,7 +58,7 @@ class Believed:
 class Signer:
     """Signs with the identity of a queue manager."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: IdentityFiles) -> None:
         """Read its files.
 
         Raises:

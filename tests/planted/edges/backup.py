@@ -13,7 +13,7 @@ from onceq.core.peers import lives
 from onceq.core.state.setups import StorePutBack
 from onceq.core.state.state import State
 from onceq.file_access import STORE_FILE
-from onceq.model.views.managers import Cut
+from onceq.model.views.managers import StoreCut
 from onceq.service import restoring as putting_back
 from onceq.service.committer import Holding
 from onceq.store import backup, identification, log
@@ -35,7 +35,7 @@ def nothing_is_held(patch: pytest.MonkeyPatch) -> None:
     """Segments are given back and used again while a backup copies them."""
     before = LogStore.hold
 
-    def hold(self: LogStore) -> Cut:
+    def hold(self: LogStore) -> StoreCut:
         cut = before(self)
         self._held = None
         return cut

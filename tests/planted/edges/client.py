@@ -21,7 +21,7 @@ from onceq.client.threads.transaction import Transaction
 from onceq.core import send
 from onceq.core.transaction import unit_of_work
 from onceq.packet import survey
-from onceq.packet.survey import Head
+from onceq.packet.survey import MessageOrigin
 from onceq.partners.procedures import Calls, call, drive
 from tests.planted.planted import SIM, Planted, edited
 
@@ -59,13 +59,13 @@ def _last_sends_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _streams_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The key of a sender's transaction has no stream."""
-    unpack = Head.unpack
+    unpack = MessageOrigin.unpack
 
-    def without(raw: Any) -> Head:
+    def without(raw: Any) -> MessageOrigin:
         head = unpack(raw)
         return replace(head, stream=0)
 
-    monkeypatch.setattr(survey, "Head", SimpleNamespace(unpack=without))
+    monkeypatch.setattr(survey, "MessageOrigin", SimpleNamespace(unpack=without))
 
 
 def _loops_commit_what_is_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:

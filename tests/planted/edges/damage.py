@@ -16,10 +16,10 @@ from onceq.service.answers import Verifying
 from onceq.service.engine import Engine
 from onceq.service.upkeep import Scrubbing, Upkeep
 from onceq.store import framing, promises, recovery, scan, verified
-from onceq.store.checkpoints import Head
+from onceq.store.checkpoints import CheckpointHead
 from onceq.store.framing import Frame, Framing, crc32
 from onceq.store.log import LogStore
-from onceq.store.promises import Promise, Promised
+from onceq.store.promises import PromisedFile, StorePromise
 from onceq.store.scan import Segment
 from onceq.store.verified import VerifiedLog
 from tests.planted.planted import SIM, Planted, edited
@@ -157,7 +157,7 @@ def heads_are_believed(patch: pytest.MonkeyPatch) -> None:
     """What the head of a checkpoint lists must be there, let go meanwhile or not."""
 
     def read_kept(*args: Any) -> tuple[tuple[int, int], ...]:
-        head: Head = args[-1]
+        head: CheckpointHead = args[-1]
         return (*real(*args), *head.segments)
 
     real = promises.read_kept
@@ -166,18 +166,18 @@ def heads_are_believed(patch: pytest.MonkeyPatch) -> None:
 
 def promise_not_read(patch: pytest.MonkeyPatch) -> None:
     """A start believes that the log is all there is."""
-    patch.setattr(promises, "read_promised", lambda files, path, store_id: Promise())
+    patch.setattr(promises, "read_promised", lambda files, path, store_id: StorePromise())
 
 
 def first_sync_not_promised(patch: pytest.MonkeyPatch) -> None:
     """That a segment was begun is noted, that something stands in it is not."""
 
-    def note(self: Promised, position: int, **more: Any) -> None:
+    def note(self: PromisedFile, position: int, **more: Any) -> None:
         if more.get("segment") or more.get("covered"):
             real(self, position, **more)
 
-    real = Promised.note
-    patch.setattr(Promised, "note", note)
+    real = PromisedFile.note
+    patch.setattr(PromisedFile, "note", note)
     patch.setattr(LogStore, "note", lambda self: None)
 
 

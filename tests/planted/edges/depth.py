@@ -20,7 +20,7 @@ from onceq.core.transfer import in_doubt, pending_outcomes, sessions, transmit
 from onceq.model.marks import Now
 from onceq.service import upkeep
 from onceq.service.engine import Engine
-from onceq.service.pacing import Kind, Portions
+from onceq.service.pacing import Portions, WorkKind
 from tests.planted.planted import SIM, Planted, edited, replaced
 
 DUE = "tests/unit/core/test_manager.py::test_what_expires_later_is_found_when_its_time_comes"
@@ -64,7 +64,7 @@ def rest_stays(patch: pytest.MonkeyPatch) -> None:
 def house_every_time(patch: pytest.MonkeyPatch) -> None:
     """Housekeeping is done beside the portion of another kind of long work."""
 
-    def portion(self: Engine, now: Now, items: list[Input]) -> Kind:
+    def portion(self: Engine, now: Now, items: list[Input]) -> WorkKind:
         self._keep_house(now)
         return original(self, now, items)
 

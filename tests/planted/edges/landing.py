@@ -28,9 +28,9 @@ def _any_landing_was_this_one(patch: pytest.MonkeyPatch) -> None:
 
 
 def _what_a_batch_has_is_not_durable(patch: pytest.MonkeyPatch) -> None:
-    from onceq.spark.land.memory import Memory
+    from onceq.spark.land.memory import LandMemory
 
-    patch.setattr(Memory, "settle", lambda self, batch: None)
+    patch.setattr(LandMemory, "settle", lambda self, batch: None)
 
 
 def _bytes_left_over(patch: pytest.MonkeyPatch) -> None:
@@ -53,15 +53,15 @@ def _queues_are_one(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_plan_is_replaced_at_any_time(patch: pytest.MonkeyPatch) -> None:
-    from onceq.spark.land.memory import Memory
+    from onceq.spark.land.memory import LandMemory
 
-    patch.setattr(Memory, "_begun", lambda self: False)
+    patch.setattr(LandMemory, "_begun", lambda self: False)
 
 
 def _a_plan_stays_for_ever(patch: pytest.MonkeyPatch) -> None:
-    from onceq.spark.land.memory import Memory
+    from onceq.spark.land.memory import LandMemory
 
-    patch.setattr(Memory, "_begun", lambda self: True)
+    patch.setattr(LandMemory, "_begun", lambda self: True)
 
 
 def _a_changed_body_is_a_row_as_well(patch: pytest.MonkeyPatch) -> None:

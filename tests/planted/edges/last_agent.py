@@ -69,14 +69,14 @@ def _an_unbegun_promise_is_found(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_request_keeps_its_ticket(patch: pytest.MonkeyPatch) -> None:
-    from onceq.client.link import Request
+    from onceq.client.link import LinkRequest
 
-    slot: Any = Request.__dict__["ticket"]
+    slot: Any = LinkRequest.__dict__["ticket"]
     kept = property(
         slot.__get__, lambda self, value: slot.__set__(self, value) if value is not None
         or not hasattr(self, "ticket") else None,
     )  # fmt: skip
-    patch.setattr(Request, "ticket", kept)
+    patch.setattr(LinkRequest, "ticket", kept)
 
 
 def _a_round_looks_for_rows_once(patch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from onceq.core.state.setups import LifeBegun
 from onceq.core.state.state import State
 from onceq.core.step.step import Step
 from onceq.core.transfer import abandoned_streams, arrival, pending_outcomes, sessions
-from onceq.packet.acks import Inquiry, Memory
+from onceq.packet.acks import Inquiry, StreamMemory
 from onceq.packet.arrived import ArrivedRun
 from tests.planted.planted import Planted, replaced
 
@@ -74,7 +74,7 @@ def _deaf(step: Step, *what: Any) -> None:
     pass
 
 
-def _unclaimed(step: Step, peer: Peer, key: str, memory: Memory, fence: int) -> Memory:
+def _unclaimed(step: Step, peer: Peer, key: str, memory: StreamMemory, fence: int) -> StreamMemory:
     return memory
 
 
@@ -87,7 +87,9 @@ def _leads_back(step: Step, peer: Peer, key: str, stream: int, live_from: int) -
         step.record(change)
 
 
-def _known_to_both(step: Step, peer: Peer, key: str, memory: Memory, fence: int) -> Memory:
+def _known_to_both(
+    step: Step, peer: Peer, key: str, memory: StreamMemory, fence: int
+) -> StreamMemory:
     """Only who announces a stream hears that another one has it."""
     return _claimed(step, peer, key, memory, fence) if fence else memory
 

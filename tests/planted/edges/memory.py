@@ -9,7 +9,7 @@ from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.peer_table import Peer
 from onceq.core.step.step import Step
 from onceq.core.transfer import abandoned_streams, pending_outcomes
-from onceq.packet.acks import Memory
+from onceq.packet.acks import StreamMemory
 from tests.planted.planted import Planted, replaced
 
 STRANDED = "tests/conformance/test_stranded.py::"
@@ -19,7 +19,7 @@ PUT_BACK = "tests/conformance/test_put_back.py::"
 def claims_not_told(patch: pytest.MonkeyPatch) -> None:
     """What one life has claimed is told to the next as never accepted."""
 
-    def claimed(step: Step, peer: Peer, key: str, memory: Memory, fence: int) -> Memory:
+    def claimed(step: Step, peer: Peer, key: str, memory: StreamMemory, fence: int) -> StreamMemory:
         return memory
 
     patch.setattr(pending_outcomes, "_claimed", claimed)

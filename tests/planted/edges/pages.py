@@ -60,12 +60,12 @@ def _words_are_answers(patch: pytest.MonkeyPatch) -> None:
 
 
 def _pages_forget(patch: pytest.MonkeyPatch) -> None:
-    original = key_buckets.Pages.__iter__
+    original = key_buckets.RowPages.__iter__
 
     def pages(self: Any) -> Any:
-        return original(key_buckets.Pages(self.batches, self.names))
+        return original(key_buckets.RowPages(self.batches, self.names))
 
-    patch.setattr(key_buckets.Pages, "__iter__", pages)
+    patch.setattr(key_buckets.RowPages, "__iter__", pages)
 
 
 PLANTED = (

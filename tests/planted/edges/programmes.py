@@ -17,8 +17,8 @@ from onceq.core.state.client_memory import Outcomes
 from onceq.core.state.in_doubt_table import Doubt, Doubts, Memories
 from onceq.core.state.peer_table import Progress
 from onceq.core.state.positions import Positions
-from onceq.core.state.records import Seen
-from onceq.core.state.snapshot import CHECKPOINT_VERSION, Snapshot
+from onceq.core.state.records import SeenIdentifiers
+from onceq.core.state.snapshot import CHECKPOINT_VERSION, StateSnapshot
 from onceq.core.state.state import State
 from onceq.model.identity import TransactionId
 from onceq.model.run import Buffer
@@ -37,16 +37,16 @@ def forgets(change: Callable[[Head], None]) -> Callable[[pytest.MonkeyPatch], No
     """A checkpoint is made without something."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
-        original = Snapshot.encode
+        original = StateSnapshot.encode
 
-        def encode(self: Snapshot, pause: Callable[[], object] = lambda: None) -> list[Buffer]:
+        def encode(self: StateSnapshot, pause: Callable[[], object] = lambda: None) -> list[Buffer]:
             _, head, *tables = original(self, pause)
             made = json.loads(bytes(head))
             change(made)
             text = json.dumps(made).encode()
             return [struct.pack("<II", CHECKPOINT_VERSION, len(text)), text, *tables]
 
-        patch.setattr(Snapshot, "encode", encode)
+        patch.setattr(StateSnapshot, "encode", encode)
 
     return plant
 
@@ -86,7 +86,7 @@ def key(name: str, value: Any) -> Callable[[Head], None]:
 def newest_identifier_forgotten(patch: pytest.MonkeyPatch) -> None:
     """Where too many identifiers are remembered the newest go, not the oldest."""
 
-    def see(self: State, seen: Seen, wall_s: int) -> None:
+    def see(self: State, seen: SeenIdentifiers, wall_s: int) -> None:
         before = dict(self.seen)
         original(self, seen, wall_s)
         if len(self.seen) >= len(before) and any(old not in self.seen for old in before):

@@ -47,9 +47,9 @@ PLANTED = (
         "repeated-attempts-hide-the-decision",
         edited(
             xa_branch,
-            "    if at_work:\n        answer = Decision.OPEN\n    elif item",
+            "    if at_work:\n        answer = DecisionState.OPEN\n    elif item",
             "    if at_work or step.state.branches.in_group(item.gtrid):\n"
-            "        answer = Decision.OPEN\n    elif item",
+            "        answer = DecisionState.OPEN\n    elif item",
         ),
         PARTS + "a_straggler_does_not_hide_what_was_decided",
     ),

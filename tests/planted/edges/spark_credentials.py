@@ -26,7 +26,11 @@ PLANTED = (
     ),
     Planted(
         "a-connection-for-reading-is-anybodys",
-        edited(access, "(Access, where, patience, credentials)", "(Access, where, patience)"),
+        edited(
+            access,
+            "(LazyConnection, where, patience, credentials)",
+            "(LazyConnection, where, patience)",
+        ),
         FILES + "connections_are_kept_for_those_they_belong_to",
     ),
     Planted(

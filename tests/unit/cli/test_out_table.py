@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.cli.out import TEXT_MIN, Table, shortened, width_of
+from onceq.cli.out import TEXT_MIN, TextTable, shortened, width_of
 
 NAME = "DIRECT=OS:BETA.example.net/private$/" + "n" * 30
 TROUBLE = "nobody answers at 10.0.0.7:1801, and has not for a day or more"
@@ -13,7 +13,9 @@ ROWS = [(NAME, "NONACTIVE", "1234567", "12.0 MiB", TROUBLE), ("x", "CONNECTED", 
 
 
 def made(width: int | None, **more: object) -> tuple[list[str], list[str]]:
-    table = Table(COLUMNS, ROWS, right=[2], texts=("trouble",), give=("bytes", "trouble", "state"))
+    table = TextTable(
+        COLUMNS, ROWS, right=[2], texts=("trouble",), give=("bytes", "trouble", "state")
+    )
     return table.lines(width)
 
 
@@ -54,17 +56,17 @@ def test_where_the_names_have_room_no_line_is_too_long(width: int) -> None:
 
 
 def test_without_an_order_the_last_column_leaves_first() -> None:
-    lines, left = Table(("a", "b", "c"), [("1111", "2222", "3333")]).lines(10)
+    lines, left = TextTable(("a", "b", "c"), [("1111", "2222", "3333")]).lines(10)
     assert left == ["c"]
     assert lines == ["a     b", "1111  2222"]
 
 
 def test_a_table_without_rows_has_its_header() -> None:
-    assert Table(("queue", "messages"), []).lines(80) == (["queue  messages"], [])
+    assert TextTable(("queue", "messages"), []).lines(80) == (["queue  messages"], [])
 
 
 def test_numbers_are_set_to_the_right() -> None:
-    lines, _ = Table(("q", "messages"), [("a", "5")], right=[1]).lines(None)
+    lines, _ = TextTable(("q", "messages"), [("a", "5")], right=[1]).lines(None)
     assert lines == ["q  messages", "a         5"]
 
 
@@ -75,7 +77,7 @@ def test_wide_and_combining_characters_are_counted_as_they_are_shown() -> None:
 
 
 def test_a_text_is_not_made_shorter_than_what_can_be_read() -> None:
-    table = Table(("name", "text"), [("n" * 20, "t" * 60)], texts=("text",), give=("text",))
+    table = TextTable(("name", "text"), [("n" * 20, "t" * 60)], texts=("text",), give=("text",))
     lines, left = table.lines(20 + 2 + TEXT_MIN)
     assert (left, lines[1]) == ([], "n" * 20 + "  " + "t" * (TEXT_MIN - 1) + "…")
     assert table.lines(20 + 2 + TEXT_MIN - 1)[1] == ["text"]
@@ -92,7 +94,7 @@ def test_a_text_is_not_made_shorter_than_what_can_be_read() -> None:
 def test_a_name_with_a_shorter_form_becomes_short_before_it_leaves(
     width: int, short: list[str], left: list[str], cells: list[str]
 ) -> None:
-    table = Table(
+    table = TextTable(
         ("queue", "source"), [("q" * 30, "g" * 36)], give=("source", "source"),
         brief={"source": ["gggg"]},
     )  # fmt: skip

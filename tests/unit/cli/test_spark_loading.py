@@ -17,7 +17,7 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onc
 from onceq.spark.connections import CredentialFiles
 from onceq.spark.land import replay
 from onceq.spark.land import run as landing
-from onceq.spark.land.plan import Plan
+from onceq.spark.land.plan import LandPlan
 
 SECRET = text_of("billing", bytes(range(SECRET_BYTES)))
 WHERE = ("-q", "tls://hub:1802", "spark")
@@ -32,7 +32,7 @@ def begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[CredentialFil
     """As whom jobs were begun."""
     found: list[CredentialFiles] = []
 
-    def land(master: str, plan: Plan, *more: object) -> None:
+    def land(master: str, plan: LandPlan, *more: object) -> None:
         found.append(plan.credentials)
         raise ConfigurationError("that is enough")
 

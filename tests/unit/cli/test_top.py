@@ -8,7 +8,7 @@ import pytest
 
 from onceq.cli import top
 from onceq.cli.main import run
-from onceq.cli.top import Seen, lines_of, log_rate, summary
+from onceq.cli.top import TopMoment, lines_of, log_rate, summary
 from onceq.model.views.managers import StatusView
 from onceq.model.views.queues import OutgoingView, QueueView
 
@@ -21,8 +21,8 @@ def queue(messages: int, last: int, **more: object) -> QueueView:
     return QueueView(messages=messages, last_lookup=last, **values)  # type: ignore[arg-type]
 
 
-def seen(at_s: float, *views: QueueView | OutgoingView, life: str = "1", log: int = 0) -> Seen:
-    return Seen(
+def seen(at_s: float, *views: QueueView | OutgoingView, life: str = "1", log: int = 0) -> TopMoment:
+    return TopMoment(
         at_s, NOW_S, StatusView(name="ALPHA", life=life, log_position=log),
         [one for one in views if isinstance(one, QueueView)],
         [one for one in views if isinstance(one, OutgoingView)], 0,
@@ -128,7 +128,7 @@ def test_where_most_moves_stands_first() -> None:
 def test_the_line_about_all_of_it() -> None:
     assert log_rate(seen(1.0), seen(3.0, log=4096)) == 2048
     assert "log 2.0 KiB/s" in summary(seen(1.0), 2048)
-    one = Seen(
+    one = TopMoment(
         1.0, NOW_S, StatusView(space_low=True, offline_since=7, dead_letters=1), [], [], None
     )
     said = summary(one, None)
@@ -156,8 +156,8 @@ def test_a_narrow_terminal_keeps_names_and_counts(
 ) -> None:
     monkeypatch.setattr("onceq.cli.out.width", lambda: 40)
     name = "private$\\" + "n" * 24
-    top._table("queue", "in/s", [top.Line(name, 12345, 1 << 40, None, 7.25, 60, "why")], None)
-    top._table("queue", "in/s", [top.Line("a", 1, 1, 1234.5, None, None, "")] * 5, 3)
+    top._table("queue", "in/s", [top.QueueLine(name, 12345, 1 << 40, None, 7.25, 60, "why")], None)
+    top._table("queue", "in/s", [top.QueueLine("a", 1, 1, 1234.5, None, None, "")] * 5, 3)
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split() == ["private$/" + "n" * 24, "12345", "-", "7.2"]
     assert lines[-1] == "... 2 more"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from onceq.client.link import Request
+from onceq.client.link import LinkRequest
 from onceq.client.plans.plan import Plan
 from onceq.model import requests
 from onceq.model.results import Opened, Sent
@@ -21,7 +21,7 @@ class Script:
     """Answers requests as a manager would, unless the test has another answer for a code."""
 
     def __init__(self) -> None:
-        self.asked: list[Request] = []
+        self.asked: list[LinkRequest] = []
         self.answers: dict[int, list[object]] = {}
         self.sent: list[tuple[str, bytes]] = []
         self.pending: list[tuple[str, bytes]] = []
@@ -38,7 +38,7 @@ class Script:
     def kinds(self) -> list[str]:
         return [type(request.asked).__name__ for request in self.asked]
 
-    def answer(self, request: Request) -> object:
+    def answer(self, request: LinkRequest) -> object:
         self.asked.append(request)
         waiting = self.answers.get(request.asked.code)
         result = waiting.pop(0) if waiting else None
@@ -46,7 +46,7 @@ class Script:
             raise result
         return self._does(request) if result is None else result
 
-    def _does(self, request: Request) -> object:
+    def _does(self, request: LinkRequest) -> object:
         asked = request.asked
         if isinstance(asked, (requests.Send, requests.Commit)):
             for item in asked.items:

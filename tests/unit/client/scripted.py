@@ -10,11 +10,11 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from onceq.client.address import Address
+from onceq.client.address import ManagerAddress
 from onceq.model import requests
 from onceq.model.run import Run
 from onceq.wire.app import frames
-from onceq.wire.app.frames import ANSWER, FAILED, Code, read
+from onceq.wire.app.frames import ANSWER, FAILED, FrameCode, read
 
 T = TypeVar("T")
 WAIT_S = 20.0
@@ -35,7 +35,7 @@ def begun(work: Callable[[], T]) -> Future[T]:
     return future
 
 
-GREETING: dict[int, type] = {Code.HELLO: frames.Hello, Code.PROVE: frames.Prove}
+GREETING: dict[int, type] = {FrameCode.HELLO: frames.Hello, FrameCode.PROVE: frames.Prove}
 """What comes before requests."""
 
 
@@ -43,7 +43,7 @@ class Scripted:
     """Listens at a Unix socket; takes one connection after another."""
 
     def __init__(self, folder: Path) -> None:
-        self.address = Address(path=str(folder / "app.sock"))
+        self.address = ManagerAddress(path=str(folder / "app.sock"))
         self._server = socket.socket(socket.AF_UNIX)
         self._server.bind(self.address.path)
         self._server.listen()
@@ -73,7 +73,7 @@ class Scripted:
         """Accept and answer the hello."""
         self.accept()
         request, code, _, _ = self.read()
-        assert code == Code.HELLO
+        assert code == FrameCode.HELLO
         self.write(request, code | ANSWER, frames.Welcome(frames.VERSION, name, id, now_s))
 
     def read(self) -> tuple[int, int, Any, bytes]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from onceq.client.address import Address, is_data_directory, parse
+from onceq.client.address import ManagerAddress, is_data_directory, parse
 from onceq.embedded import data_directory
 from onceq.errors import AccessDenied, ConfigurationError, ServiceNotAvailable
 
@@ -16,12 +16,12 @@ from onceq.errors import AccessDenied, ConfigurationError, ServiceNotAvailable
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        ("onceq://host:1802/", Address(host="host", port=1802)),
-        ("[::1]:1802", Address(host="::1", port=1802)),
-        ("unix:///run/a", Address(path="/run/a")),
+        ("onceq://host:1802/", ManagerAddress(host="host", port=1802)),
+        ("[::1]:1802", ManagerAddress(host="::1", port=1802)),
+        ("unix:///run/a", ManagerAddress(path="/run/a")),
     ],
 )
-def test_addresses_of_every_form_are_read(text: str, address: Address) -> None:
+def test_addresses_of_every_form_are_read(text: str, address: ManagerAddress) -> None:
     assert parse(text) == address
 
 
@@ -42,7 +42,7 @@ def test_a_directory_says_what_it_lacks(tmp_path: Path) -> None:
     with pytest.raises(ServiceNotAvailable, match="onceq qm run"):
         parse(path)
     (tmp_path / "a" / "onceq.sock").touch()
-    assert parse(path) == Address(path=f"{path}/onceq.sock")
+    assert parse(path) == ManagerAddress(path=f"{path}/onceq.sock")
 
 
 def test_who_is_not_let_in_hears_how_others_are(

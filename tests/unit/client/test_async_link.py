@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import pytest
 
 from onceq.client import async_link
-from onceq.client.address import Address
+from onceq.client.address import ManagerAddress
 from onceq.client.async_link import AsyncLink
 from onceq.client.credentials import Credentials
-from onceq.client.link import Request
+from onceq.client.link import LinkRequest
 from onceq.errors import LinkLost, QueueNotFound, ServiceNotAvailable, UnknownVersion
 from onceq.model import requests
 from onceq.model.results import Sent
@@ -29,13 +29,13 @@ T = TypeVar("T")
 Body = Callable[[AsyncLink, Scripted], Awaitable[None]]
 
 
-def look(name: str = "") -> Request:
-    return Request(requests.SetQueue(name, {}))
+def look(name: str = "") -> LinkRequest:
+    return LinkRequest(requests.SetQueue(name, {}))
 
 
-def receive(late: Callable[[Batch | None], None] | None = None) -> Request:
+def receive(late: Callable[[Batch | None], None] | None = None) -> LinkRequest:
     head = requests.Receive("q", wait_ms=-1)
-    return Request(head, late=late)
+    return LinkRequest(head, late=late)
 
 
 async def soon(work: Callable[[], T]) -> T:
@@ -68,7 +68,7 @@ def run(tmp_path: Path, body: Body) -> None:
 
 
 def _run(
-    tmp_path: Path, body: Body, at: Address | None = None, shown: Credentials | None = None
+    tmp_path: Path, body: Body, at: ManagerAddress | None = None, shown: Credentials | None = None
 ) -> None:
     """Loud about exceptions that nobody took."""
     loud: list[dict[str, Any]] = []
@@ -157,7 +157,7 @@ def test_a_farewell_says_that_what_was_not_answered_has_not_happened(tmp_path: P
 
 def test_lazy_requests_go_out_with_the_next(tmp_path: Path) -> None:
     async def body(link: AsyncLink, server: Scripted) -> None:
-        await link.call(Request(requests.Begin(1), waits=False, lazy=True))
+        await link.call(LinkRequest(requests.Begin(1), waits=False, lazy=True))
         task = asyncio.create_task(link.call(look()))
         assert (await soon(server.read))[:2] == (0, requests.Begin.code)
         server.say((await soon(server.read))[0], 3)
@@ -187,7 +187,9 @@ def test_a_cancelled_receive_is_cancelled_there_and_its_messages_are_kept(tmp_pa
 def test_what_goes_out_behind_a_request_is_waited_for_apart(tmp_path: Path) -> None:
     async def body(link: AsyncLink, server: Scripted) -> None:
         second = receive()
-        task = asyncio.create_task(link.call(Request(requests.Commit(1, then=2), behind=second)))
+        task = asyncio.create_task(
+            link.call(LinkRequest(requests.Commit(1, then=2), behind=second))
+        )
         asked, taken = await soon(server.read), await soon(server.read)
         assert (asked[1], taken[1]) == (requests.Commit.code, requests.Receive.code)
         server.write(asked[0], requests.Commit.code | ANSWER, Sent(1, 0, 1))
@@ -217,7 +219,9 @@ def test_a_request_that_is_asked_again_is_sent_again(tmp_path: Path) -> None:
 def test_a_cancelled_request_cancels_the_receive_behind_it(tmp_path: Path) -> None:
     async def body(link: AsyncLink, server: Scripted) -> None:
         second = receive()
-        task = asyncio.create_task(link.call(Request(requests.Commit(1, then=2), behind=second)))
+        task = asyncio.create_task(
+            link.call(LinkRequest(requests.Commit(1, then=2), behind=second))
+        )
         await soon(server.read)
         taken, _, _, _ = await soon(server.read)
         task.cancel()
@@ -310,7 +314,7 @@ def test_connections_that_fail_leave_nothing_behind(tmp_path: Path) -> None:
 
     async def refused() -> None:
         with pytest.raises(ServiceNotAvailable, match="is it running"):
-            await AsyncLink.connect(Address(path=str(tmp_path / "none.sock")), 1.0)
+            await AsyncLink.connect(ManagerAddress(path=str(tmp_path / "none.sock")), 1.0)
 
     async def hung_up() -> None:
         with Scripted(tmp_path) as server:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.client.attention import Seen, held_up, to_look_at
+from onceq.client.attention import Inspected, held_up, to_look_at
 from onceq.model.limits import CERTIFICATE_WARN_DAYS
 from onceq.model.marks import DAY_S
 from onceq.model.views.managers import StatusView
@@ -13,8 +13,8 @@ from onceq.model.views.view import MetricsView, Page
 ENDS_S = 1_800_000_000
 
 
-def seen(status: StatusView) -> Seen:
-    return Seen(status, MetricsView(), Page(), Page(), Page(), Page(), ())
+def seen(status: StatusView) -> Inspected:
+    return Inspected(status, MetricsView(), Page(), Page(), Page(), Page(), ())
 
 
 def told(status: StatusView, now_s: float) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from onceq import aio
 from onceq.client import async_link, connecting, opening
-from onceq.client.address import Address, parse
+from onceq.client.address import ManagerAddress, parse
 from onceq.client.connecting import connected, greet, judge_ungreeted, kept_s
 from onceq.client.credentials import AUTHORITIES, Credentials
 from onceq.client.tls_socket import TlsSocket
@@ -23,7 +23,7 @@ from tests.unit.client.tls_door import Authority, Door
 TIMEOUT_S = 0.2
 
 
-def greeted(address: Address) -> tuple[str, type]:
+def greeted(address: ManagerAddress) -> tuple[str, type]:
     """Connect and greet; who answers, and by what kind of socket."""
     shown = Credentials()
     since = time.monotonic()
@@ -70,7 +70,7 @@ def test_one_that_hangs_up_at_once_is_a_wrong_address(tmp_path: Path) -> None:
 
 def test_nobody_there(tmp_path: Path) -> None:
     with pytest.raises(ServiceNotAvailable, match="is it running"):
-        greeted(Address(path=str(tmp_path / "none.sock")))
+        greeted(ManagerAddress(path=str(tmp_path / "none.sock")))
 
 
 @pytest.mark.parametrize("face", ["threads", "tasks"])
@@ -80,7 +80,7 @@ def test_the_question_over_http_is_within_the_time_out(
     """Connecting to a silent one took its time-out, and then that of the question."""
     until: list[float] = []
 
-    def judged(address: Address, error: OnceqError, by: float) -> OnceqError:
+    def judged(address: ManagerAddress, error: OnceqError, by: float) -> OnceqError:
         until.append(by)
         return error
 
@@ -106,7 +106,7 @@ async def _connected_in_a_task(where: str) -> None:
 def test_nobody_is_asked_when_the_time_is_over() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
-        address = Address(host="127.0.0.1", port=server.getsockname()[1])
+        address = ManagerAddress(host="127.0.0.1", port=server.getsockname()[1])
         error = ManagerAway("silent")
         assert judge_ungreeted(address, error, time.monotonic()) is error
         with pytest.raises(BlockingIOError):

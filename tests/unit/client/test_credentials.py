@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from onceq import aio
-from onceq.client.address import Address, parse
+from onceq.client.address import ManagerAddress, parse
 from onceq.client.async_link import AsyncLink
 from onceq.client.credentials import (
     AUTHORITIES,
@@ -35,15 +35,15 @@ from onceq.errors import (
 )
 from onceq.model.tokens import NONCE_BYTES, SECRET_BYTES, text_of
 from onceq.wire.app import frames
-from onceq.wire.app.frames import ANSWER, FAILED, Code
+from onceq.wire.app.frames import ANSWER, FAILED, FrameCode
 from tests.proofs import Knowing, token_of
 from tests.unit.client.scripted import WAIT_S, Scripted, begun
 from tests.unit.client.tls_door import Authority, Door
 
 SHOWN = text_of("billing", bytes(range(SECRET_BYTES)))
 OTHER = text_of("other", bytes(SECRET_BYTES))
-SOCKET = Address(path="/run/a.sock")
-PLAIN, SECURE = Address(host="far", port=1), Address(host="far", port=1, tls=True)
+SOCKET = ManagerAddress(path="/run/a.sock")
+PLAIN, SECURE = ManagerAddress(host="far", port=1), ManagerAddress(host="far", port=1, tls=True)
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def file(tmp_path: Path) -> Path:
     return made
 
 
-def shown(credentials: Credentials, address: Address = SOCKET, peer: str = "") -> str:
+def shown(credentials: Credentials, address: ManagerAddress = SOCKET, peer: str = "") -> str:
     return token_of(credentials.greeting(address, peer))
 
 
@@ -177,7 +177,7 @@ def test_what_is_no_token_is_refused_at_once_and_not_repeated(
         (PLAIN, "127.9.9.9"),
     ],
 )
-def test_it_is_shown_where_nobody_can_read_it(address: Address, peer: str) -> None:
+def test_it_is_shown_where_nobody_can_read_it(address: ManagerAddress, peer: str) -> None:
     assert shown(Credentials(token=SHOWN), address, peer) == SHOWN
 
 
@@ -194,7 +194,7 @@ def test_who_always_shows_a_token_is_connected_nowhere_without(tmp_path: Path) -
     file.write_text("far:1 -\nnear:1 " + SHOWN + "\n")
     file.chmod(0o600)
     role = Credentials(token_file=file, always=True)
-    assert role.greeting(Address(host="near", port=1, tls=True), "10.1.1.1").first
+    assert role.greeting(ManagerAddress(host="near", port=1, tls=True), "10.1.1.1").first
     with pytest.raises(ConfigurationError, match="no token is for onceq://far:1"):
         role.greeting(PLAIN, "127.0.0.1")
     assert Credentials(token_file=file).greeting(PLAIN, "127.0.0.1").first
@@ -237,11 +237,11 @@ def by_both(
     return found
 
 
-def by_thread(address: Address, credentials: Credentials) -> None:
+def by_thread(address: ManagerAddress, credentials: Credentials) -> None:
     SocketLink(address, WAIT_S, credentials=credentials)
 
 
-def by_task(address: Address, credentials: Credentials) -> None:
+def by_task(address: ManagerAddress, credentials: Credentials) -> None:
     asyncio.run(AsyncLink.connect(address, WAIT_S, credentials=credentials))
 
 
@@ -249,11 +249,11 @@ def proven(server: Scripted, text: str) -> int:
     """Whoever has connected has that token, and was told that this is who has made it; the number
     of its hello."""
     request, code, asked, _ = server.read()
-    assert code == Code.PROVE
+    assert code == FrameCode.PROVE
     knowing = Knowing(text, asked)
     server.write(request, code | ANSWER, knowing.answer)
     request, code, head, _ = server.read()
-    assert (code, head.version, head.program) == (Code.HELLO, frames.VERSION, "onceq")
+    assert (code, head.version, head.program) == (FrameCode.HELLO, frames.VERSION, "onceq")
     assert knowing.proven(head)
     return request
 
@@ -263,7 +263,7 @@ def test_a_token_is_proven_before_the_hello(server: Scripted) -> None:
         for _ in range(2):
             server.accept()
             welcome = frames.Welcome(frames.VERSION, "A", bytes(16), 0)
-            server.write(proven(server, SHOWN), Code.HELLO | ANSWER, welcome)
+            server.write(proven(server, SHOWN), FrameCode.HELLO | ANSWER, welcome)
 
     answering = begun(work)
     for kind in (by_thread, by_task):
@@ -286,7 +286,7 @@ def test_who_does_not_know_a_token_is_not_told_it(server: Scripted, what: str) -
                 "another token": Knowing(other, asked),
                 "another connection": Knowing(SHOWN, asked, b"tcp"),
             }.get(what)
-            known = knowing.answer if knowing else frames.Known(b"", b"", b"")
+            known = knowing.answer if knowing else frames.ProofAnswer(b"", b"", b"")
             server.write(request, code | ANSWER, known)
             assert server.peer is not None
             heard.append(server.peer.recv(1 << 16))
@@ -305,10 +305,10 @@ def test_an_answer_to_what_was_not_asked_is_none(server: Scripted) -> None:
 
     def welcome(request: int) -> None:
         said = frames.Welcome(frames.VERSION, "A", bytes(16), 0)
-        server.write(request, Code.HELLO | ANSWER, said)
+        server.write(request, FrameCode.HELLO | ANSWER, said)
 
     def known(request: int) -> None:
-        server.write(request, Code.PROVE | ANSWER, frames.Known(b"", b"", b""))
+        server.write(request, FrameCode.PROVE | ANSWER, frames.ProofAnswer(b"", b"", b""))
 
     for answer, shows in ((welcome, Credentials(token=SHOWN)), (known, Credentials())):
         for error in by_both(server, answer, shows):
@@ -362,7 +362,7 @@ def test_a_manager_that_wants_the_token_itself_is_not_told_it(server: Scripted) 
 
 
 def test_addresses_in_tls_are_read() -> None:
-    assert parse("tls://host:1802/") == Address(host="host", port=1802, tls=True)
+    assert parse("tls://host:1802/") == ManagerAddress(host="host", port=1802, tls=True)
     assert str(parse("tls://[::1]:1802")) == "tls://::1:1802"
     with pytest.raises(ConfigurationError, match="neither a directory nor an address"):
         parse("tls://host")
@@ -408,7 +408,7 @@ def test_a_port_that_speaks_no_tls_says_so() -> None:
                 peer.close()
 
         talking = begun(talk)
-        address = Address(host="127.0.0.1", port=listening.getsockname()[1], tls=True)
+        address = ManagerAddress(host="127.0.0.1", port=listening.getsockname()[1], tls=True)
         for kind in (by_thread, by_task):
             with pytest.raises(WrongAddress, match="may speak no TLS"):
                 kind(address, Credentials(token=SHOWN))
@@ -430,7 +430,7 @@ def test_one_that_speaks_something_else_in_tls_is_not_talked_to(
 
 def test_a_file_that_is_missing_is_named_before_anybody_is_connected_to(tmp_path: Path) -> None:
     missing = str(tmp_path / "none.pem")
-    nowhere = Address(host="127.0.0.1", port=1, tls=True)
+    nowhere = ManagerAddress(host="127.0.0.1", port=1, tls=True)
     for tls in (Tls(missing), Tls("", missing)):
         for kind in (by_thread, by_task):
             with pytest.raises(ConfigurationError, match=r"none\.pem"):
@@ -443,7 +443,7 @@ def test_connecting_takes_them_for_threads_and_for_tasks(server: Scripted, file:
             server.accept()
             request = proven(server, token)
             welcome = frames.Welcome(frames.VERSION, "A", bytes(16), 0)
-            server.write(request, Code.HELLO | ANSWER, welcome)
+            server.write(request, FrameCode.HELLO | ANSWER, welcome)
 
     greeting = begun(greet)
     with connect(server.address.path, token_file=file) as qm:

@@ -11,7 +11,7 @@ import pytest
 
 from onceq.client import retry
 from onceq.client.binding import get_ambient
-from onceq.client.link import Greeting, Link, Request
+from onceq.client.link import Greeting, LinkRequest, ThreadLink
 from onceq.client.retry import Tries
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.client.threads.manager import QueueManager
@@ -48,7 +48,7 @@ class ScriptLink:
     def look(self) -> bool:
         return self.alive
 
-    def call(self, request: Request) -> object:
+    def call(self, request: LinkRequest) -> object:
         return self._script.answer(request)
 
     def close(self) -> None:
@@ -62,7 +62,7 @@ class AsyncScriptLink(ScriptLink):
     async def look(self) -> bool:  # type: ignore[override]
         return self.alive
 
-    async def call(self, request: Request) -> object:
+    async def call(self, request: LinkRequest) -> object:
         return self._script.answer(request)
 
 
@@ -70,7 +70,7 @@ Run = Callable[..., Any]
 
 
 def in_threads(script: Script) -> Run:
-    return QueueManager(lambda: cast(Link, ScriptLink(script)), again=True).run
+    return QueueManager(lambda: cast(ThreadLink, ScriptLink(script)), again=True).run
 
 
 def in_tasks(script: Script) -> Run:

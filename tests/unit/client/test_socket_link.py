@@ -14,10 +14,10 @@ from typing import TypeVar
 import pytest
 
 from onceq.client import connecting
-from onceq.client.address import Address
+from onceq.client.address import ManagerAddress
 from onceq.client.async_link import AsyncLink
 from onceq.client.credentials import AUTHORITIES
-from onceq.client.link import Request
+from onceq.client.link import LinkRequest
 from onceq.client.socket_link import SocketLink
 from onceq.errors import (
     LinkLost,
@@ -43,12 +43,12 @@ from tests.unit.client.tls_door import Authority, Door
 T = TypeVar("T")
 
 
-def look(name: str = "") -> Request:
-    return Request(requests.SetQueue(name, {}))
+def look(name: str = "") -> LinkRequest:
+    return LinkRequest(requests.SetQueue(name, {}))
 
 
-def receive() -> Request:
-    return Request(requests.Receive("q", wait_ms=-1))
+def receive() -> LinkRequest:
+    return LinkRequest(requests.Receive("q", wait_ms=-1))
 
 
 class Green(socket.socket):
@@ -117,9 +117,9 @@ def test_a_refused_hello_is_raised(server: Scripted) -> None:
 
 def test_nobody_there(tmp_path: Path) -> None:
     with pytest.raises(ServiceNotAvailable, match="is it running"):
-        SocketLink(Address(path=str(tmp_path / "none.sock")), 1.0)
+        SocketLink(ManagerAddress(path=str(tmp_path / "none.sock")), 1.0)
     with pytest.raises(ServiceNotAvailable):
-        SocketLink(Address(host="127.0.0.1", port=1), 1.0)
+        SocketLink(ManagerAddress(host="127.0.0.1", port=1), 1.0)
 
 
 def test_one_that_does_not_answer_in_time(server: Scripted) -> None:
@@ -151,7 +151,7 @@ def test_the_port_of_queue_managers_is_not_that_of_applications() -> None:
                 peer.recv(1 << 16)
                 peer.close()
 
-        address = Address(host="127.0.0.1", port=listening.getsockname()[1])
+        address = ManagerAddress(host="127.0.0.1", port=listening.getsockname()[1])
         words = "is that the port for other queue managers .* client_listen"
         with pytest.raises(WrongAddress, match=words) as by_threads:
             begun(hang_up)
@@ -170,8 +170,8 @@ def test_threads_and_tasks_say_the_same_of_whom_they_cannot_reach(
     def no_such_host(*args: object, **kwargs: object) -> list[object]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    nowhere = Address(host="no-such-host.invalid", port=1802)
-    cases = ((nowhere, WrongAddress), (Address(path=str(tmp_path / "none")), ManagerAway))
+    nowhere = ManagerAddress(host="no-such-host.invalid", port=1802)
+    cases = ((nowhere, WrongAddress), (ManagerAddress(path=str(tmp_path / "none")), ManagerAway))
     for address, kind in cases:
         with monkeypatch.context() as patch:
             if address.host:
@@ -215,7 +215,7 @@ def test_answers_are_read_while_another_thread_is_stuck_in_writing(
     one = server.read()[0]
     second = begun(lambda: link.call(look("second")))
     two = server.read()[0]
-    large = Request(requests.Send(0, [SendItem("q", PLAIN, Run.of([bytes(4 << 20)]))]))
+    large = LinkRequest(requests.Send(0, [SendItem("q", PLAIN, Run.of([bytes(4 << 20)]))]))
     writing = begun(lambda: link.call(large))
     assert server.peer is not None
     server.peer.recv(1, socket.MSG_PEEK)  # It is under way, and more than the kernel takes.
@@ -241,23 +241,23 @@ def test_errors_are_raised_as_what_they_are(server: Scripted, link: SocketLink) 
 def test_a_request_that_waits_for_nothing_carries_number_zero(
     server: Scripted, link: SocketLink
 ) -> None:
-    assert link.call(Request(requests.Abort(1), waits=False)) is None
+    assert link.call(LinkRequest(requests.Abort(1), waits=False)) is None
     request, code, head, _ = server.read()
     assert (request, code, head.transaction) == (0, requests.Abort.code, 1)
 
 
 def test_a_lazy_request_goes_out_with_the_next(server: Scripted, link: SocketLink) -> None:
-    link.call(Request(requests.Begin(1), waits=False, lazy=True))
+    link.call(LinkRequest(requests.Begin(1), waits=False, lazy=True))
     future = begun(lambda: link.call(look()))
     assert server.read()[1] == requests.Begin.code
     server.say(server.read()[0], None)
     assert future.result(WAIT_S) is None
 
 
-def behind() -> tuple[Request, Request]:
+def behind() -> tuple[LinkRequest, LinkRequest]:
     """A commit, and what goes out with it."""
     second = receive()
-    return Request(requests.Commit(1, then=2), behind=second), second
+    return LinkRequest(requests.Commit(1, then=2), behind=second), second
 
 
 def test_what_goes_out_behind_a_request_is_waited_for_apart(

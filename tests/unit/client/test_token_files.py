@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from onceq.client.address import Address
+from onceq.client.address import ManagerAddress
 from onceq.client.credentials import TOKEN, TOKEN_FILE, Credentials
-from onceq.client.token_files import Found, TokenFile
+from onceq.client.token_files import FoundToken, TokenFile
 from onceq.errors import AccessDenied, ConfigurationError, OnceqError
 from onceq.model.identity import guid_text
 from onceq.model.limits import TOKEN_LINES_MAX
@@ -20,8 +20,8 @@ from tests.proofs import token_of
 
 ONE, TWO, THREE = (text_of("billing", bytes([n]) * SECRET_BYTES) for n in (1, 2, 3))
 HUB, SPOKE = b"H" * 16, b"S" * 16
-SECURE = Address(host="hub.example", port=1802, tls=True)
-PLAIN = Address(host="127.0.0.1", port=1802)
+SECURE = ManagerAddress(host="hub.example", port=1802, tls=True)
+PLAIN = ManagerAddress(host="127.0.0.1", port=1802)
 PEER = "10.1.2.3"
 
 
@@ -42,7 +42,9 @@ class File:
         self.path.chmod(mode)
         return self
 
-    def shown(self, address: Address, guid: bytes | None = None, *, aside: bool = False) -> str:
+    def shown(
+        self, address: ManagerAddress, guid: bytes | None = None, *, aside: bool = False
+    ) -> str:
         """By the hello of a connection, in which a queue manager has proven who it is."""
         proof: dict[str, Any] | None = None
         if guid is not None:
@@ -51,7 +53,7 @@ class File:
         shown = Credentials(token_file=self.path, aside=aside)
         return token_of(shown.greeting(address, peer, proof))
 
-    def refused(self, address: Address = SECURE, guid: bytes | None = None) -> str:
+    def refused(self, address: ManagerAddress = SECURE, guid: bytes | None = None) -> str:
         """Why nothing can be shown; it repeats no secret."""
         with pytest.raises(ConfigurationError) as caught:
             self.shown(address, guid)
@@ -73,26 +75,26 @@ def test_each_queue_manager_is_shown_its_own_and_no_other(file: File, tmp_path: 
         f"{data} {THREE}", f"{guid_text(SPOKE)} {TWO}", "tls://open.example:1 -",
     )  # fmt: skip
     assert file.shown(SECURE) == ONE
-    assert file.shown(Address(host="HUB.Example", port=1802, tls=True)) == ONE
+    assert file.shown(ManagerAddress(host="HUB.Example", port=1802, tls=True)) == ONE
     assert file.shown(PLAIN) == TWO
-    assert file.shown(Address(path=str(data / "onceq.sock"))) == THREE
-    assert file.shown(Address(path=str(data))) == THREE
-    assert file.shown(Address(path=os.path.relpath(data / "onceq.sock"))) == THREE
-    assert file.shown(Address(host="10.9.9.9", port=5, tls=True), SPOKE) == TWO
-    assert file.shown(Address(host="open.example", port=1, tls=True)) == ""
+    assert file.shown(ManagerAddress(path=str(data / "onceq.sock"))) == THREE
+    assert file.shown(ManagerAddress(path=str(data))) == THREE
+    assert file.shown(ManagerAddress(path=os.path.relpath(data / "onceq.sock"))) == THREE
+    assert file.shown(ManagerAddress(host="10.9.9.9", port=5, tls=True), SPOKE) == TWO
+    assert file.shown(ManagerAddress(host="open.example", port=1, tls=True)) == ""
 
 
 @pytest.mark.parametrize(
     "address",
     [
-        Address(host="hub.example", port=1803, tls=True),
-        Address(host="other.example", port=1802, tls=True),
-        Address(host="hub.example", port=1802),
-        Address(path="/hub.example:1802"),
+        ManagerAddress(host="hub.example", port=1803, tls=True),
+        ManagerAddress(host="other.example", port=1802, tls=True),
+        ManagerAddress(host="hub.example", port=1802),
+        ManagerAddress(path="/hub.example:1802"),
     ],
 )
 def test_who_has_no_line_is_shown_nothing_and_the_line_is_told(
-    file: File, address: Address
+    file: File, address: ManagerAddress
 ) -> None:
     file(f"tls://hub.example:1802 {ONE}")
     text = file.refused(address)
@@ -106,16 +108,16 @@ def test_a_guid_counts_where_it_is_proven(file: File) -> None:
     assert file.shown(SECURE, HUB) == ONE
     assert file.shown(SECURE, SPOKE) == TWO
     assert f"(queue manager {guid_text(b'X' * 16)})" in file.refused(SECURE, b"X" * 16)
-    for nobody in (SECURE, PLAIN, Address(path="/hub/onceq.sock")):
+    for nobody in (SECURE, PLAIN, ManagerAddress(path="/hub/onceq.sock")):
         assert "lines by GUID count where the queue manager proves it" in file.refused(nobody)
 
 
 def test_an_address_without_a_scheme_is_one_by_either(file: File) -> None:
     file(f"hub.example:1802 {ONE}", f"[::1]:1802 {TWO}", f"onceq://127.0.0.1:1802 {THREE}")
     assert file.shown(SECURE) == ONE
-    assert file.shown(Address(host="::1", port=1802)) == TWO
+    assert file.shown(ManagerAddress(host="::1", port=1802)) == TWO
     assert file.shown(PLAIN) == THREE
-    assert "no line" in file.refused(Address(host="127.0.0.1", port=1802, tls=True))
+    assert "no line" in file.refused(ManagerAddress(host="127.0.0.1", port=1802, tls=True))
 
 
 @pytest.mark.parametrize(
@@ -155,7 +157,7 @@ def test_a_line_that_says_nothing_is_named_and_not_repeated(
     """Also for whoever has a line that is good: the file says something that is not meant."""
     with pytest.raises(ConfigurationError, match=words) as caught:
         file(f"tls://good.example:1 {TWO}", line).shown(
-            Address(host="good.example", port=1, tls=True)
+            ManagerAddress(host="good.example", port=1, tls=True)
         )
     text = str(caught.value)
     assert "line 2 of" in text
@@ -186,7 +188,7 @@ def test_aside_only_what_says_for_whom_it_is(file: File, monkeypatch: pytest.Mon
 def test_there_are_so_many_lines_and_no_more(file: File) -> None:
     lines = [f"h:{number} {ONE}" for number in range(1, TOKEN_LINES_MAX + 1)]
     file(*lines)
-    assert file.shown(Address(host="h", port=TOKEN_LINES_MAX, tls=True)) == ONE
+    assert file.shown(ManagerAddress(host="h", port=TOKEN_LINES_MAX, tls=True)) == ONE
     file(*lines, f"more:1 {TWO}")
     assert f"more than {TOKEN_LINES_MAX} lines" in file.refused()
 
@@ -200,8 +202,8 @@ def test_a_file_of_lines_is_as_secret_as_one_token(file: File) -> None:
 def test_a_token_is_not_shown_where_others_can_read_it(file: File) -> None:
     file(f"far:1 {ONE}", "near:1 -")
     with pytest.raises(ConfigurationError, match=r"the token in line 1 of .*tls://host:port"):
-        Credentials(token_file=file.path).greeting(Address(host="far", port=1), PEER)
-    away = Credentials(token_file=file.path).greeting(Address(host="near", port=1), PEER)
+        Credentials(token_file=file.path).greeting(ManagerAddress(host="far", port=1), PEER)
+    away = Credentials(token_file=file.path).greeting(ManagerAddress(host="near", port=1), PEER)
     assert token_of(away) == ""
 
 
@@ -212,6 +214,6 @@ def test_what_is_refused_is_named_by_its_line(file: File) -> None:
     assert f"does not take the token in line 2 of {file.path}" in told.text
     read = TokenFile(str(file.path))
     found = read.shown_to(SECURE)
-    assert isinstance(found, Found)
+    assert isinstance(found, FoundToken)
     for one in (read, found, read._lines):
         assert ONE.rpartition("_")[2] not in repr(one)

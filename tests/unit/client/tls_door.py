@@ -14,9 +14,9 @@ from pathlib import Path
 
 import trustme
 
-from onceq.client.address import Address
+from onceq.client.address import ManagerAddress
 from onceq.client.credentials import Tls
-from onceq.tls.contexts import Files, server_context
+from onceq.tls.contexts import IdentityFiles, server_context
 
 
 class Authority:
@@ -37,7 +37,7 @@ class Authority:
     def server(self, *hosts: str) -> ssl.SSLContext:
         """What a queue manager of these names takes applications with."""
         own = self.issue(*hosts)
-        return server_context(Files(own, "", self.file), peers=False)
+        return server_context(IdentityFiles(own, "", self.file), peers=False)
 
     def client(self, name: str = "") -> Tls:
         """Files of an application, with a certificate of that name."""
@@ -67,7 +67,9 @@ class Door:
         server = await asyncio.start_server(
             self._take, "127.0.0.1", 0, ssl=self._context, limit=1 << 16
         )
-        self.address = Address(host="127.0.0.1", port=server.sockets[0].getsockname()[1], tls=True)
+        self.address = ManagerAddress(
+            host="127.0.0.1", port=server.sockets[0].getsockname()[1], tls=True
+        )
         self._ready.set()
         await self._over.wait()
         server.close()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from onceq.console.app import Live, event
+from onceq.console.app import LiveEvents, event
 from onceq.console.guard import Keys
 
 
@@ -20,7 +20,7 @@ def test_every_line_is_data() -> None:
     assert event("overview", "") == b"event: overview\n\n"
 
 
-Ending = Callable[[Keys, str, Live], object]
+Ending = Callable[[Keys, str, LiveEvents], object]
 ENDINGS: dict[str, Ending] = {
     "signed out": lambda keys, cookie, live: keys.sign_out(cookie),
     "the console stops": lambda keys, cookie, live: live.over.set(),
@@ -46,7 +46,7 @@ def test_they_end_at_once_with_their_session(ending: Ending, looking: bool) -> N
 
     async def work() -> None:
         desk: Any = SimpleNamespace(keys=keys, events=0)
-        live = Live(desk)
+        live = LiveEvents(desk)
         request: Any = SimpleNamespace(
             state=SimpleNamespace(cookie=cookie, session=keys.session(cookie))
         )

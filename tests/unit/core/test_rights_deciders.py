@@ -15,7 +15,7 @@ from onceq.errors import OnceqError, RolledBack
 from onceq.model import requests
 from onceq.model.branches import (
     TAG_BYTES,
-    Decision,
+    DecisionState,
     Join,
     Leave,
     Vote,
@@ -83,9 +83,13 @@ def test_who_has_decided_says_when_it_is_told(request_: Request, decides: int) -
     come(made, bob="bob")
     decided(made, decides)
     assert denied(made.ask(request_, owner=BOB))
-    assert made.ask(requests.AskDecision(SHARED), owner=BOB) is Decision.OPEN
+    assert made.ask(requests.AskDecision(SHARED), owner=BOB) is DecisionState.OPEN
     assert not denied(made.ask(request_, owner=decides))
-    left = Decision.ABORTED if isinstance(request_, requests.DecisionDone) else Decision.COMMITTED
+    left = (
+        DecisionState.ABORTED
+        if isinstance(request_, requests.DecisionDone)
+        else DecisionState.COMMITTED
+    )
     assert made.ask(requests.AskDecision(SHARED), owner=BOB) is left
 
 

@@ -15,7 +15,7 @@ from onceq.errors import GroupIncomplete, OnceqError, RolledBack, UnknownBranch,
 from onceq.model import requests
 from onceq.model.branches import (
     TAG_BYTES,
-    Decision,
+    DecisionState,
     Vote,
     Xid,
     anchor_xid,
@@ -131,9 +131,9 @@ def test_nobody_prepares_in_the_attempt_of_another() -> None:
         foreign = group_xid(anchor.gtrid, name)
         assert isinstance(vote(made, BOB, foreign), OnceqError)
     part(made, BOB, b"c")
-    assert made.ask(requests.AskDecision(anchor.gtrid), owner=ALICE) is Decision.OPEN
+    assert made.ask(requests.AskDecision(anchor.gtrid), owner=ALICE) is DecisionState.OPEN
     assert made.ask(requests.RollbackGroup(PREFIX), owner=ALICE) == 1
-    assert made.ask(requests.AskDecision(anchor.gtrid), owner=ALICE) is Decision.ABORTED
+    assert made.ask(requests.AskDecision(anchor.gtrid), owner=ALICE) is DecisionState.ABORTED
 
 
 @pytest.mark.parametrize("name", ["x", f"for.{THERE.hex()}"])
@@ -150,7 +150,7 @@ def test_nobody_decides_what_another_has_rolled_back(name: str) -> None:
         answer = made.ask(requests.PrepareBranch(foreign, 1), owner=owner)
         assert isinstance(answer, UnknownBranch)
         assert isinstance(commit(made, owner, foreign, app="mine"), GroupIncomplete)
-    assert made.ask(requests.AskDecision(anchor.gtrid), owner=ALICE) is Decision.ABORTED
+    assert made.ask(requests.AskDecision(anchor.gtrid), owner=ALICE) is DecisionState.ABORTED
     assert vote(made, ALICE, anchor, works=False) is Vote.PREPARED
 
 
@@ -183,8 +183,8 @@ def test_nobody_names_the_transaction_that_a_commit_decides() -> None:
     other = made.ask(requests.Enlist(1, "partner", drawn=b"\6"), owner=BOB)
     assert isinstance(other, bytes)
     assert isinstance(made.ask(requests.Commit(1), owner=BOB), Sent)
-    assert made.ask(requests.AskDecision(gtrid), owner=ALICE) is Decision.ABORTED
-    assert made.ask(requests.AskDecision(other), owner=ALICE) is Decision.OPEN
+    assert made.ask(requests.AskDecision(gtrid), owner=ALICE) is DecisionState.ABORTED
+    assert made.ask(requests.AskDecision(other), owner=ALICE) is DecisionState.OPEN
 
 
 def test_who_owns_an_application_has_it_forgotten() -> None:

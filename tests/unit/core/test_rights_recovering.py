@@ -13,7 +13,7 @@ from typing import Any
 from onceq.core.inputs import OwnerCame, OwnerGone
 from onceq.errors import OnceqError
 from onceq.model import requests
-from onceq.model.branches import ONCEQ_FORMAT, Decision, Vote, Xid, make_gtrid
+from onceq.model.branches import ONCEQ_FORMAT, DecisionState, Vote, Xid, make_gtrid
 from onceq.model.requests import Request
 from onceq.model.results import Sent
 from onceq.model.rights import Actor, ActorKind
@@ -42,9 +42,9 @@ class Line(NoRows):
             raise answer
         return answer
 
-    def decision(self, gtrid: bytes) -> Decision:
+    def decision(self, gtrid: bytes) -> DecisionState:
         answer = self._ask(requests.AskDecision(gtrid))
-        assert isinstance(answer, Decision)
+        assert isinstance(answer, DecisionState)
         return answer
 
     def open_decisions(self) -> dict[bytes, tuple[str, ...]]:
@@ -106,7 +106,7 @@ def test_who_has_decided_brings_it_to_its_end_with_the_rights_of_its_work() -> N
     assert report.forgotten == [GTRID]
     assert report.clean
     assert here.present() == there.present() == {"orders": 1}
-    assert here.ask(requests.AskDecision(GTRID)) is Decision.ABORTED, "nothing is on record"
+    assert here.ask(requests.AskDecision(GTRID)) is DecisionState.ABORTED, "nothing is on record"
 
 
 def test_a_right_that_was_taken_away_breaks_no_promise() -> None:
@@ -128,7 +128,7 @@ def test_a_right_at_the_promise_of_another_that_is_gone_keeps_the_decision_until
     report = looks.step(0.0)
     assert "send at private$\\orders" in report.failed[PARTNER]
     assert report.waiting == {GTRID: (PARTNER,)}
-    assert here.ask(requests.AskDecision(GTRID)) is Decision.COMMITTED
+    assert here.ask(requests.AskDecision(GTRID)) is DecisionState.COMMITTED
     grant(there, "send", KEY)
     report = looks.step(100.0)
     assert (report.forgotten, report.clean) == ([GTRID], True)
@@ -142,7 +142,7 @@ def test_recovery_of_another_neither_ends_nor_forgets_it() -> None:
         assert report.committed == report.rolled_back == []
         assert report.forgotten == []
         assert not there.present()
-        assert here.ask(requests.AskDecision(GTRID)) is Decision.COMMITTED
+        assert here.ask(requests.AskDecision(GTRID)) is DecisionState.COMMITTED
         grant(here, "monitor", who="bob")  # He sees the decision now, and it is not his.
     assert recovery(here, there, ALICE).step(0.0).forgotten == [GTRID]
     assert there.present() == {"orders": 1}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from onceq import aio
-from onceq.client.link import Link, Request
+from onceq.client.link import LinkRequest, ThreadLink
 from onceq.embedded import host as host_module
 from onceq.embedded.host import AsyncEmbeddedLink, EmbeddedLink, start
 from onceq.errors import QueueNotFound, ServiceNotAvailable
@@ -35,26 +35,26 @@ def link(tmp_path: Path) -> Iterator[EmbeddedLink]:
 
 
 def test_it_greets_as_a_daemon_does_and_raises_what_is_refused(link: EmbeddedLink) -> None:
-    asked: Link = link
+    asked: ThreadLink = link
     assert (asked.greeting.name, asked.alive, asked.look()) == ("A", True, True)
     with pytest.raises(QueueNotFound):
-        asked.call(Request(requests.Look("queue", Q)))
+        asked.call(LinkRequest(requests.Look("queue", Q)))
 
 
 @pytest.mark.parametrize("unhurried", [False, True])
 def test_what_nobody_waits_for_is_worked_off_all_the_same(
     link: EmbeddedLink, unhurried: bool
 ) -> None:
-    create = Request(requests.CreateQueue({"name": "q"}), waits=False, unhurried=unhurried)
+    create = LinkRequest(requests.CreateQueue({"name": "q"}), waits=False, unhurried=unhurried)
     assert link.call(create) is None
-    assert link.call(Request(requests.Look("queue", Q))) is not None
+    assert link.call(LinkRequest(requests.Look("queue", Q))) is not None
 
 
 def test_what_may_show_somebody_a_message_does_not_wait_for_others_if_a_receive_waits(
     link: EmbeddedLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host_module, "TOLD_S", 3600.0)  # The loop will not do it.
-    link.call(Request(requests.CreateQueue({"name": "q"})))
+    link.call(LinkRequest(requests.CreateQueue({"name": "q"})))
     pumps: list[None] = []
     answers: list[Any] = []
     pump = link._host.pump
@@ -62,7 +62,7 @@ def test_what_may_show_somebody_a_message_does_not_wait_for_others_if_a_receive_
 
     def send(body: bytes) -> None:
         asked = requests.Send(0, (requests.SendItem(Q, PLAIN, Run.of([body])),))
-        link.call(Request(asked, waits=False, unhurried=True, shows=True))
+        link.call(LinkRequest(asked, waits=False, unhurried=True, shows=True))
 
     def wait() -> None:
         link._host.submit(requests.Receive(Q, wait_ms=-1), answers.append)
@@ -70,7 +70,7 @@ def test_what_may_show_somebody_a_message_does_not_wait_for_others_if_a_receive_
 
     def look() -> None:
         """Afterwards all that was asked before is worked off."""
-        link.call(Request(requests.Look("queue", Q)))
+        link.call(LinkRequest(requests.Look("queue", Q)))
 
     send(b"nobody misses it")
     assert not pumps
@@ -89,7 +89,7 @@ def test_after_the_end_it_says_that_nothing_was_sent(link: EmbeddedLink) -> None
     assert not link.alive
     for waits in (True, False):
         with pytest.raises(ServiceNotAvailable):
-            link.call(Request(requests.Look("queue", Q), waits=waits))
+            link.call(LinkRequest(requests.Look("queue", Q), waits=waits))
 
 
 def test_a_receive_that_is_cancelled_loses_nothing(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from onceq.packet.acks import (
     EndsAsked,
     EndsOpen,
     Inquiry,
-    Memory,
     StillOpen,
+    StreamMemory,
     ack_class,
     ends_asked,
     ends_open,
@@ -42,14 +42,14 @@ inquiries = st.builds(
     st.lists(st.tuples(u64, u32), max_size=INQUIRY_STREAMS_MAX).map(tuple),
 )  # fmt: skip
 ranges = st.lists(st.tuples(u32, u32), max_size=5).map(tuple)
-memories = st.lists(st.builds(Memory, u64, u32, u32, st.booleans(), ranges), max_size=8)
+memories = st.lists(st.builds(StreamMemory, u64, u32, u32, st.booleans(), ranges), max_size=8)
 
 
 def asked(said: Inquiry) -> bytes:
     return inquiry(said, own=A, own_message=1, sent_time=2, destination_manager=B)
 
 
-def told(said: list[Memory]) -> bytes:
+def told(said: list[StreamMemory]) -> bytes:
     return settlement(said, own=A, own_message=1, sent_time=2, destination_manager=B)
 
 
@@ -66,7 +66,7 @@ def test_inquiries_come_back_as_they_were(said: Inquiry) -> None:
 
 
 @given(memories)
-def test_settlements_come_back_as_they_were(said: list[Memory]) -> None:
+def test_settlements_come_back_as_they_were(said: list[StreamMemory]) -> None:
     packet = told(said)
     assert ack_class(headers(packet)) == 0
     assert parse_settling(packet) == said
@@ -77,7 +77,7 @@ ends = st.builds(
     st.lists(st.tuples(u64, u32, u32), max_size=INQUIRY_STREAMS_MAX).map(tuple),
 )
 still = st.builds(
-    StillOpen, u32, u32, st.builds(Memory, u64, u32, u32, st.booleans(), ranges), ranges
+    StillOpen, u32, u32, st.builds(StreamMemory, u64, u32, u32, st.booleans(), ranges), ranges
 )
 opened = st.builds(EndsOpen, st.lists(still, max_size=8).map(tuple))
 
@@ -101,7 +101,7 @@ def test_they_are_no_order_acknowledgments_and_these_are_none_of_them() -> None:
         stream=int.from_bytes(b"OQX1\0\0\0\1", "little"), number=3,
     )  # fmt: skip
     two = asked(Inquiry(Address(7, direct="OS:B\\private$\\q"), ((1, 2),)))
-    three = told([Memory(1, 1, 5, True, ((2, 3),))])
+    three = told([StreamMemory(1, 1, 5, True, ((2, 3),))])
     runs = cut(one + two + three, array("I", map(len, (one, two, three))))
     assert [run.kind for run in runs for _ in run.packets] == [ORDER_ACK, SETTLING, SETTLING]
     assert not any(run.recoverable for run in runs)
@@ -145,8 +145,8 @@ def test_more_than_the_bounds_or_less_than_it_says_is_refused(raw: bytes) -> Non
 
 
 def test_what_a_memory_says_of_a_number() -> None:
-    here = Memory(1, 3, 9, False, ((5, 6),))
+    here = StreamMemory(1, 3, 9, False, ((5, 6),))
     assert [here.arrived(n) for n in (2, 3, 4, 5, 6, 7, 9, 10)] == [
         None, True, True, False, False, True, True, None,
     ]  # fmt: skip
-    assert Memory(1, 1, 9, True).arrived(10) is False
+    assert StreamMemory(1, 1, 9, True).arrived(10) is False

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onceq.errors import MalformedPacket
-from onceq.packet.headers import Reader
+from onceq.packet.headers import PacketReader
 
 
 @given(st.binary(max_size=40), st.lists(st.integers(0, 50), max_size=8))
 def test_pieces_are_those_of_the_bytes_and_nothing_is_taken_beyond(
     data: bytes, sizes: list[int]
 ) -> None:
-    reader, at = Reader(data), 0
+    reader, at = PacketReader(data), 0
     for size in sizes:
         if at + size > len(data):
             with pytest.raises(MalformedPacket, match=f"{len(data) - at} are left"):
@@ -28,7 +28,7 @@ def test_pieces_are_those_of_the_bytes_and_nothing_is_taken_beyond(
 
 
 def test_the_end_of_a_packet_is_kept_inside_a_larger_buffer() -> None:
-    reader = Reader(b"--abcd--", 2, 6)
+    reader = PacketReader(b"--abcd--", 2, 6)
     assert reader.unpack(struct.Struct("<HH"), "it") == (0x6261, 0x6463)
     with pytest.raises(MalformedPacket, match="it needs 1 bytes, 0 are left, at byte 6"):
         reader.need(1, "it")
@@ -37,15 +37,15 @@ def test_the_end_of_a_packet_is_kept_inside_a_larger_buffer() -> None:
 def test_text_ends_with_a_nul() -> None:
     for text in ("", "label", "\ud800", "😀"):
         raw = (text + "\0").encode("utf-16-le", "surrogatepass")
-        assert Reader(raw).wide(len(raw), "it") == text
+        assert PacketReader(raw).wide(len(raw), "it") == text
     for raw in (b"", b"a", b"a\0", b"a\0\0", b"a\0\0\0\0"):
         with pytest.raises(MalformedPacket, match="not terminated"):
-            Reader(raw).wide(len(raw), "it")
+            PacketReader(raw).wide(len(raw), "it")
 
 
 @pytest.mark.parametrize(("used", "skipped"), [(0, b""), (1, b"bcd"), (2, b"cd"), (3, b"d")])
 def test_padding_is_kept(used: int, skipped: bytes) -> None:
-    reader = Reader(b"abcdefgh")
+    reader = PacketReader(b"abcdefgh")
     reader.take(used, "it")
     reader.align(0, "it")
     assert reader.paddings == [skipped]
@@ -53,7 +53,7 @@ def test_padding_is_kept(used: int, skipped: bytes) -> None:
 
 
 def test_padding_that_is_not_there() -> None:
-    reader = Reader(b"abcde")
+    reader = PacketReader(b"abcde")
     reader.take(5, "it")
     with pytest.raises(MalformedPacket, match="padding of it needs 3 bytes, 0 are left"):
         reader.align(0, "it")

@@ -8,7 +8,7 @@ from onceq.core.decision import Handed
 from onceq.model import requests
 from onceq.model.requests import PickBy
 from onceq.packet.arrived import Batch
-from onceq.packet.survey import Head, Survey
+from onceq.packet.survey import MessageOrigin, Survey
 from onceq.service.answers import picked
 from tests.unit.core.alone import Core
 from tests.unit.core.state.old_stores import OTHER, Q, Store, item
@@ -35,7 +35,7 @@ def told(core: Core, survey: Survey) -> list[int]:
 
 def test_what_an_older_onceq_wrote_is_whole_when_its_message_numbers_prove_it() -> None:
     core = Store.kept(KEPT).recovered(Core())
-    found = [Head.unpack(raw) for raw in heads(core).run]
+    found = [MessageOrigin.unpack(raw) for raw in heads(core).run]
     assert {(head.stream, head.number, head.previous) for head in found} == {(0, 0, 0)}
     assert [(head.first, head.last) for head in found] == [
         (True, False), (False, True), (True, False), (False, True), (True, True),

@@ -30,8 +30,8 @@ from onceq.errors import (
     TransactionOver,
     UnknownBranch,
 )
-from onceq.model.branches import ONCEQ_FORMAT, Decision, Vote, Xid, make_gtrid
-from onceq.partners.procedures import Made, What, committing, drive
+from onceq.model.branches import ONCEQ_FORMAT, DecisionState, Vote, Xid, make_gtrid
+from onceq.partners.procedures import StepResult, What, committing, drive
 from onceq.partners.recovery import Recovery
 from tests.unit.partners.agents import NoRows
 
@@ -135,12 +135,12 @@ class Home(NoRows):
         self.forgotten = what is What.DONE
         return None
 
-    def decision(self, gtrid: bytes) -> Decision:
+    def decision(self, gtrid: bytes) -> DecisionState:
         assert gtrid == GTRID
         if self.working:
-            return Decision.OPEN
+            return DecisionState.OPEN
         there = self.committed and not self.forgotten
-        return Decision.COMMITTED if there else Decision.ABORTED
+        return DecisionState.COMMITTED if there else DecisionState.ABORTED
 
     def open_decisions(self) -> Mapping[bytes, tuple[str, ...]]:
         there = self.committed and not self.forgotten
@@ -163,7 +163,7 @@ def enlisted(*models: Model) -> Partners:
     return partners
 
 
-def carry_out(partners: Partners, home: Callable[[What], Any], *, idle: bool = False) -> Made:
+def carry_out(partners: Partners, home: Callable[[What], Any], *, idle: bool = False) -> StepResult:
     steps = committing(len(partners), partners.votes, idle=idle)
     return drive(partners.carry_out(steps, home))
 

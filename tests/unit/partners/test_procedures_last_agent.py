@@ -35,7 +35,7 @@ from onceq.errors import (
 )
 from onceq.model.branches import (
     ONCEQ_FORMAT,
-    Decision,
+    DecisionState,
     Vote,
     Xid,
     agent_of,
@@ -47,7 +47,7 @@ from onceq.model.requests import Promise
 from onceq.model.results import Promised
 from onceq.model.views.looks import BranchView, RowsView
 from onceq.partners.contract import ABORTED, COMMITTED, NOTED, Row, row_of
-from onceq.partners.finding import Place
+from onceq.partners.finding import DatabasePlace
 from onceq.partners.procedures import What, committing_by_row
 from onceq.partners.recovery import Recovery
 
@@ -197,7 +197,7 @@ class Home:
         assert xid == self.xid
         self._end("rolled back")
 
-    def decision(self, gtrid: bytes) -> Decision:
+    def decision(self, gtrid: bytes) -> DecisionState:
         raise AssertionError("this manager decides nothing")
 
     def open_decisions(self) -> dict[bytes, tuple[str, ...]]:
@@ -498,7 +498,7 @@ class Forbidding:
 def test_a_database_where_nothing_can_be_prepared_is_asked_for_rows_alone() -> None:
     home, database, resource = Home(state="prepared", working=False), Database(), Forbidding()
     recovery = Recovery(home)
-    recovery.add_place(Place("shop", resource, database))
+    recovery.add_place(DatabasePlace("shop", resource, database))
     report = recovery.step(0.0)
     assert (report.rolled_back, report.clean) == ([(NAME, home.xid)], True)
     assert resource.closed
@@ -507,7 +507,7 @@ def test_a_database_where_nothing_can_be_prepared_is_asked_for_rows_alone() -> N
 def test_a_database_that_is_no_last_agent_must_allow_promises() -> None:
     recovery = Recovery(Home())
     with pytest.raises(TwoPhaseForbidden):
-        recovery.add_place(Place("shop", Forbidding(), None), now=True)
+        recovery.add_place(DatabasePlace("shop", Forbidding(), None), now=True)
     assert list(recovery.step(0.0).failed) == ["shop"]
     assert list(recovery.step(0.1).failed) == ["shop"]
 

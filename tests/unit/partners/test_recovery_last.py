@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from onceq.core.inputs import OwnerGone
-from onceq.core.state.branch_table import Rows, SeenRows
+from onceq.core.state.branch_table import DatabaseRows, SeenRows
 from onceq.core.state.setups import RowsFound
 from onceq.errors import AccessDenied, DatabaseRestored, OnceqError, PartnerLost
 from onceq.model import requests
-from onceq.model.branches import Decision, Xid, xid_by_row
+from onceq.model.branches import DecisionState, Xid, xid_by_row
 from onceq.model.message import PLAIN
 from onceq.model.queue import QueueProperties
 from onceq.model.requests.xa import ROWS_ACCEPTED
@@ -136,7 +136,7 @@ class Manager:
     def rollback(self, xid: Xid) -> None:
         self.ask(requests.RollbackBranch(xid))
 
-    def decision(self, gtrid: bytes) -> Decision:
+    def decision(self, gtrid: bytes) -> DecisionState:
         raise AssertionError("this manager decides nothing")
 
     def open_decisions(self) -> dict[bytes, tuple[str, ...]]:
@@ -462,13 +462,13 @@ def test_records_of_older_versions_leave_nothing_to_be_looked_for() -> None:
     rows.committed(NAME, 3, "")
     assert rows.get(NAME).late == [3]
     rows.found(NAME, noted=RowsFound.of({"agent": NAME}).noted)
-    assert rows.get(NAME) == Rows(kept=5, last=5)
+    assert rows.get(NAME) == DatabaseRows(kept=5, last=5)
 
 
 def test_a_checkpoint_of_an_older_version_is_read() -> None:
     rows = SeenRows()
     rows.load([[NAME, 5, 9, 2, 1, 11]])
-    assert rows.get(NAME) == Rows(5, False, 9, 2, 1, 11, [], [])
+    assert rows.get(NAME) == DatabaseRows(5, False, 9, 2, 1, 11, [], [])
 
 
 def test_a_round_removes_nothing_that_another_one_still_looks_for() -> None:

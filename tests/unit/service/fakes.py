@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from onceq.core.decision import Action, Decision, Record
+from onceq.core.decision import Action, Decision, LogRecord
 from onceq.core.inputs import Input, Tick
 from onceq.core.management.damage import Sparse
 from onceq.core.state.state import State
@@ -148,7 +148,7 @@ class Script:
         """A decision with one record for each word."""
         made = []
         for word in records.split():
-            made.append(Record(word.encode(), self.position, forced, held=held))
+            made.append(LogRecord(word.encode(), self.position, forced, held=held))
             self.position += frame_size(len(word))
         return Decision(made, list(actions))
 

@@ -12,7 +12,7 @@ from onceq.service import admission
 from onceq.service.admission import Budget
 from onceq.service.network import AsyncNetwork
 from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
+from onceq.wire.app.frames import FrameCode
 from tests.unit.service.fakes import House
 
 BUDGET = admission.budget(4096, embedded=False)
@@ -70,7 +70,7 @@ def run(work: Callable[[], Any]) -> None:
 async def greeted(where: list[str]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A connection of an application that has been welcomed."""
     reader, writer = await asyncio.open_connection(*where)
-    hello = frames.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "test"))
+    hello = frames.frame(1, FrameCode.HELLO, frames.Hello(frames.VERSION, "test"))
     writer.writelines(list(map(bytes, hello)))
     assert await reader.read(1)
     return reader, writer

@@ -19,7 +19,7 @@ from onceq.service.committer import Takes
 from onceq.service.engine import Engine
 from onceq.service.tokens import TokenDoor
 from onceq.wire.app import frames
-from onceq.wire.app.frames import FAILED, Code, written
+from onceq.wire.app.frames import FAILED, FrameCode, written
 
 
 class FakeEngine:
@@ -102,7 +102,7 @@ class Talk:
             actor=actor, address="10.1.1.1", private=private, bound=bound,
         )  # fmt: skip
         if greet:
-            self.frame(1, Code.HELLO, frames.Hello(frames.VERSION))
+            self.frame(1, FrameCode.HELLO, frames.Hello(frames.VERSION))
             self.transport.sent.clear()
 
     def ask(self, number: int, request: requests.Request) -> None:

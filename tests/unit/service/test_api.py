@@ -24,7 +24,7 @@ from onceq.packet.arrived import Batch
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
 from onceq.wire.app import frames
-from onceq.wire.app.frames import ANSWER, FAILED, Code, written
+from onceq.wire.app.frames import ANSWER, FAILED, FrameCode, written
 from tests.proofs import asks, hello
 from tests.unit.service.talk import FakeEngine, FakeTransport, Talk
 
@@ -35,9 +35,9 @@ AT_ONCE = limits.CLIENT_ANSWERS_BYTES_MAX // limits.PACKET_BYTES_MAX
 def test_a_hello_is_answered_with_who_is_there() -> None:
     talk = Talk(greet=False)
     assert not talk.api.greeted
-    talk.frame(1, Code.HELLO, frames.Hello(frames.VERSION))
+    talk.frame(1, FrameCode.HELLO, frames.Hello(frames.VERSION))
     ((request, code, head),) = talk.transport.sent
-    assert (request, code) == (1, Code.HELLO | ANSWER)
+    assert (request, code) == (1, FrameCode.HELLO | ANSWER)
     known = [limits.CLIENT_FRAME_BYTES_MAX, 77]
     assert head == [frames.VERSION, "ALPHA", bytes(range(16)), 50, *known]
     assert talk.api.greeted
@@ -46,7 +46,7 @@ def test_a_hello_is_answered_with_who_is_there() -> None:
 @pytest.mark.parametrize("version", [0, 1, 3, 1 << 40])
 def test_another_version_is_named(version: int) -> None:
     talk = Talk(greet=False)
-    talk.frame(1, Code.HELLO, frames.Hello(version))
+    talk.frame(1, FrameCode.HELLO, frames.Hello(version))
     assert talk.refused() == "unknown-version"
     text = talk.transport.sent[-1][2][1]
     assert f"speaks version {version} of" in text
@@ -71,10 +71,10 @@ def with_token(talk: Talk, expires_s: int = 0) -> Talk:
 
 def shows(talk: Talk, text: str, bound: bytes = b"") -> None:
     """Says which token it has, and proves it to whoever has answered."""
-    talk.frame(1, Code.PROVE, asks(text))
+    talk.frame(1, FrameCode.PROVE, asks(text))
     (_, code, head) = talk.transport.sent.pop()
-    assert code == Code.PROVE | ANSWER
-    talk.frame(2, Code.HELLO, hello(text, frames.Known(*head), bound))
+    assert code == FrameCode.PROVE | ANSWER
+    talk.frame(2, FrameCode.HELLO, hello(text, frames.ProofAnswer(*head), bound))
 
 
 def test_whoever_shows_a_token_is_known_by_its_name() -> None:
@@ -83,7 +83,7 @@ def test_whoever_shows_a_token_is_known_by_its_name() -> None:
     assert talk.api.greeted
     assert not talk.transport.closed
     ((_, code, _),) = talk.transport.sent
-    assert code == Code.HELLO | ANSWER
+    assert code == FrameCode.HELLO | ANSWER
     (came,) = talk.engine.items
     assert (came.owner, came.actor) == (5, Actor(ActorKind.TOKEN, "billing"))
     assert came.proof == digest_of(b"s" * 16, SECRET)
@@ -97,7 +97,7 @@ def test_a_wrong_token_and_none_are_refused_in_the_same_words(shown: str) -> Non
         if text:
             shows(talk, text)
         else:
-            talk.frame(1, Code.HELLO, frames.Hello(frames.VERSION))
+            talk.frame(1, FrameCode.HELLO, frames.Hello(frames.VERSION))
         assert talk.refused() == "access-denied"
         assert not talk.api.greeted
         assert not talk.engine.items
@@ -119,7 +119,7 @@ def test_a_token_that_is_said_is_not_looked_at() -> None:
     """As clients of versions before this one do; a proof without a question is none either."""
     for said in (SHOWN, "00" * 32):
         talk = with_token(Talk(greet=False, actor=Actor(ActorKind.ACCOUNT, "me", free=True)))
-        talk.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "x", said))
+        talk.frame(1, FrameCode.HELLO, frames.Hello(frames.VERSION, "x", said))
         assert talk.refused() == "unknown-version"
         assert not talk.engine.items
 
@@ -127,10 +127,10 @@ def test_a_token_that_is_said_is_not_looked_at() -> None:
 def test_a_token_is_proven_once_and_before_the_hello() -> None:
     twice = with_token(Talk(greet=False))
     for _ in range(2):
-        twice.frame(1, Code.PROVE, asks(SHOWN))
+        twice.frame(1, FrameCode.PROVE, asks(SHOWN))
     assert twice.refused() == "malformed-packet"
     late = Talk()
-    late.frame(2, Code.PROVE, asks(SHOWN))
+    late.frame(2, FrameCode.PROVE, asks(SHOWN))
     assert late.refused() == "malformed-packet"
 
 
@@ -147,7 +147,7 @@ def test_a_proof_of_another_connection_is_none() -> None:
 def test_who_asks_and_goes_counts_as_a_wrong_token() -> None:
     """It has found that this is not the queue manager that it has its token of, or guesses."""
     talk = with_token(Talk(greet=False, actor=NOBODY))
-    talk.frame(1, Code.PROVE, asks(SHOWN))
+    talk.frame(1, FrameCode.PROVE, asks(SHOWN))
     assert not talk.engine.logged
     talk.api.connection_lost()
     talk.api.connection_lost()
@@ -164,11 +164,11 @@ def test_whoever_has_an_account_and_shows_a_wrong_token_is_refused() -> None:
 def test_strangers_hear_nothing_where_nothing_is_granted_to_them() -> None:
     talk = Talk(greet=False, actor=NOBODY)
     talk.engine.state.policy.grant(grant_of("*", ["send"], "*"))
-    talk.frame(1, Code.HELLO, frames.Hello(frames.VERSION))
+    talk.frame(1, FrameCode.HELLO, frames.Hello(frames.VERSION))
     assert talk.refused() == "access-denied"
     other = Talk(greet=False, actor=NOBODY)
     other.engine.state.policy.grant(grant_of("nobody", ["send"], "*"))
-    other.frame(1, Code.HELLO, frames.Hello(frames.VERSION))
+    other.frame(1, FrameCode.HELLO, frames.Hello(frames.VERSION))
     assert other.api.greeted
 
 
@@ -186,7 +186,7 @@ def test_nothing_comes_before_the_hello_and_it_comes_once() -> None:
     assert early.refused() == "malformed-packet"
     assert not early.engine.items
     twice = Talk()
-    twice.frame(2, Code.HELLO, frames.Hello(frames.VERSION))
+    twice.frame(2, FrameCode.HELLO, frames.Hello(frames.VERSION))
     assert twice.refused() == "malformed-packet"
 
 
@@ -509,7 +509,7 @@ def test_a_hold_for_a_backup_is_for_applications_on_this_computer() -> None:
     far.api = ApiConnection(
         cast(Engine, far.engine), far.transport, random=lambda size: bytes(size), local=False
     )
-    far.frame(1, Code.HELLO, frames.Hello(frames.VERSION))
+    far.frame(1, FrameCode.HELLO, frames.Hello(frames.VERSION))
     far.ask(2, requests.HoldLog(requests.Grip.BEGIN))
     request, code, failure = far.transport.sent[-1]
     assert (request, code) == (2, requests.HoldLog.code | FAILED)
@@ -538,18 +538,18 @@ def test_where_an_application_is_says_its_process_if_that_is_known(
 def test_a_program_may_say_for_whom_it_works() -> None:
     actor = Actor(ActorKind.ACCOUNT, "alice")
     talk = Talk(greet=False, actor=actor)
-    talk.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "x", "", "anna, process 1"))
+    talk.frame(1, FrameCode.HELLO, frames.Hello(frames.VERSION, "x", "", "anna, process 1"))
     (came,) = talk.engine.items
     assert (came.owner, came.actor, came.where) == (5, actor, "10.1.1.1 for anna_ process 1")
 
 
 def test_a_program_with_a_token_may_say_for_whom_it_works() -> None:
     talk = with_token(Talk(greet=False, actor=NOBODY), expires_s=51)
-    talk.frame(1, Code.PROVE, asks(SHOWN))
+    talk.frame(1, FrameCode.PROVE, asks(SHOWN))
     (_, _, head) = talk.transport.sent.pop()
-    said = hello(SHOWN, frames.Known(*head), b"")
+    said = hello(SHOWN, frames.ProofAnswer(*head), b"")
     said.person = "anna"
-    talk.frame(2, Code.HELLO, said)
+    talk.frame(2, FrameCode.HELLO, said)
     (came,) = talk.engine.items
     assert (str(came.actor), came.where) == ("token:billing", "10.1.1.1 for anna")
 

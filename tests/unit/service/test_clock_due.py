@@ -12,12 +12,12 @@ from onceq.core.decision import Decision, Hold, Scrub
 from onceq.core.inputs import Input, OwnerGone, Tick
 from onceq.errors import DamagedPiece
 from onceq.model.requests import Grip, HoldLog, Look
-from onceq.model.views.managers import Cut
+from onceq.model.views.managers import StoreCut
 from onceq.service import upkeep
 from onceq.service.clock import NEVER, Due, at, soonest
 from tests.unit.service.fakes import Diary, House, Later
 
-CUT = Cut("/store", 5000, 3, 1000, ((0, 5000, 8000),))
+CUT = StoreCut("/store", 5000, 3, 1000, ((0, 5000, 8000),))
 
 
 def test_what_several_want_is_the_soonest_of_each() -> None:
@@ -44,7 +44,7 @@ class Looked(NamedTuple):
 class Held(Diary):
     """A store that can be held and looked at."""
 
-    def hold(self) -> Cut:
+    def hold(self) -> StoreCut:
         return CUT
 
     def release(self) -> None: ...

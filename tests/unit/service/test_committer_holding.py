@@ -19,18 +19,18 @@ from onceq.errors import (
 )
 from onceq.model.limits import BACKUP_HOLD_S
 from onceq.model.requests import Grip, HoldLog
-from onceq.model.views.managers import BackupHold, Cut
+from onceq.model.views.managers import BackupHold, StoreCut
 from onceq.service.clock import Due
 from onceq.service.engine import Engine
 from tests.unit.service.fakes import Calls, Diary, House
 
-CUT = Cut("/store", 5000, 3, 1000, ((0, 5000, 8000),))
+CUT = StoreCut("/store", 5000, 3, 1000, ((0, 5000, 8000),))
 
 
 class Held(Diary):
     """A diary of a store that can be held."""
 
-    def hold(self) -> Cut:
+    def hold(self) -> StoreCut:
         self._note("hold")
         return CUT
 

@@ -124,12 +124,12 @@ def test_nobody_waits_and_nothing_is_said(
 def test_signals_count_from_the_moment_its_process_id_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def note(self: daemon.Daemon, name: str, text: str) -> None:
+    def note(self: daemon.ManagerDaemon, name: str, text: str) -> None:
         if name == PID_FILE:
             for number in (signal.SIGTERM, signal.SIGHUP):
                 assert signal.getsignal(number) is not signal.SIG_DFL
                 os.kill(os.getpid(), number)
 
-    monkeypatch.setattr(daemon.Daemon, "_note", note)
+    monkeypatch.setattr(daemon.ManagerDaemon, "_note", note)
     store = init(str(tmp_path), name="ALPHA")
     daemon.run(str(tmp_path), store, Configuration(listen=""), lambda started: None)

@@ -6,7 +6,7 @@ from array import array
 
 import pytest
 
-from onceq.core.decision import Answer, Connect, Decision, Handed, Record
+from onceq.core.decision import Answer, Connect, Decision, Handed, LogRecord
 from onceq.core.inputs import Input, OwnerGone, Tick
 from onceq.errors import NoSpace, StorageFailure, SyncFailed
 from onceq.model.log import FRAME_HEADER
@@ -142,7 +142,7 @@ def test_a_failed_flush_of_lazy_records_is_fatal_too() -> None:
 
 def test_a_record_at_another_position_than_the_core_believes_stops_everything() -> None:
     house = House().start()
-    record = Record(b"wrong", 12345)
+    record = LogRecord(b"wrong", 12345)
     house.core.decide = lambda item: Decision([record], [Answer(house.owner, 1, None)])
     with pytest.raises(AssertionError, match="12345"):
         house.pump(ask(1))

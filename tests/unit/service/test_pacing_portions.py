@@ -8,16 +8,16 @@ import pytest
 
 from onceq.core.decision import Answer
 from onceq.core.inputs import Compose, Input
-from onceq.core.state.log_space import Live
+from onceq.core.state.log_space import LiveMessages
 from onceq.core.state.queue_tables import ACKS_OWED
 from onceq.model.marks import Now
 from onceq.model.requests import Look
 from onceq.model.run import LENGTH_TYPE
-from onceq.service.pacing import Kind, Portions
+from onceq.service.pacing import Portions, WorkKind
 from onceq.service.upkeep import Upkeep
 from tests.unit.service.fakes import House
 
-OWED = Live(ACKS_OWED, 0, (7,), (), array(LENGTH_TYPE))
+OWED = LiveMessages(ACKS_OWED, 0, (7,), (), array(LENGTH_TYPE))
 
 
 class Busy:
@@ -106,11 +106,11 @@ def test_acknowledgments_that_nobody_is_owed_keep_nobody_else_waiting(busy: Busy
 
 def test_the_next_is_the_first_behind_the_last() -> None:
     portions = Portions()
-    assert portions.next(owing=False, house=False) is Kind.NONE
+    assert portions.next(owing=False, house=False) is WorkKind.NONE
     portions.core = True
-    assert portions.next(owing=True, house=True) is Kind.CORE
-    portions.done(Kind.CORE)
-    assert portions.next(owing=False, house=False) is Kind.CORE
-    assert portions.next(owing=False, house=True) is Kind.HOUSE
-    portions.done(Kind.HOUSE)
-    assert portions.next(owing=True, house=True) is Kind.CORE
+    assert portions.next(owing=True, house=True) is WorkKind.CORE
+    portions.done(WorkKind.CORE)
+    assert portions.next(owing=False, house=False) is WorkKind.CORE
+    assert portions.next(owing=False, house=True) is WorkKind.HOUSE
+    portions.done(WorkKind.HOUSE)
+    assert portions.next(owing=True, house=True) is WorkKind.CORE

@@ -26,7 +26,7 @@ from onceq.service.config import Configuration
 from onceq.service.peer_transports import Doors
 from onceq.service.sessions import Sessions
 from onceq.tls import folder
-from onceq.tls.contexts import JOIN, Files, client_context
+from onceq.tls.contexts import JOIN, IdentityFiles, client_context
 from onceq.tls.invitations import Invited, Invites
 from onceq.wire.mqqb.session import Session
 from tests.certificates import ALPHA, BETA, LONG_AGO_S, Authority
@@ -100,19 +100,19 @@ def test_two_that_trust_one_authority_open_a_session(tmp_path: Path, signs: Auth
     run(work)
 
 
-def _other(path: Path, signs: Authority) -> Files:
+def _other(path: Path, signs: Authority) -> IdentityFiles:
     return Authority("OTHER").identity(path, ALPHA, trusts=signs.certificate)
 
 
-def _expired(path: Path, signs: Authority) -> Files:
+def _expired(path: Path, signs: Authority) -> IdentityFiles:
     return signs.identity(path, ALPHA, ago_s=LONG_AGO_S)
 
 
-def _not_yet(path: Path, signs: Authority) -> Files:
+def _not_yet(path: Path, signs: Authority) -> IdentityFiles:
     return signs.identity(path, ALPHA, ago_s=-LONG_AGO_S)
 
 
-def _signed_by_itself(path: Path, signs: Authority) -> Files:
+def _signed_by_itself(path: Path, signs: Authority) -> IdentityFiles:
     files = signs.identity(path, ALPHA)
     own = Authority("itself")
     Path(files.certificate).write_bytes(own.certificate)
@@ -120,7 +120,7 @@ def _signed_by_itself(path: Path, signs: Authority) -> Files:
     return files
 
 
-def _of_an_application(path: Path, signs: Authority) -> Files:
+def _of_an_application(path: Path, signs: Authority) -> IdentityFiles:
     import trustme
 
     files = signs.identity(path, ALPHA)
@@ -147,7 +147,7 @@ def test_no_byte_of_a_stranger_is_parsed(
     signs: Authority,
     parsed: list[Session],
     caplog: pytest.LogCaptureFixture,
-    other: Callable[[Path, Authority], Files],
+    other: Callable[[Path, Authority], IdentityFiles],
     says: str,
 ) -> None:
     """Whatever he has: he is told nothing, and the line in the log says what was wrong."""

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from onceq.core.decision import Decision
-from onceq.core.inputs import Input, Relocate, Space, Tick
+from onceq.core.inputs import Input, Relocate, SpaceChanged, Tick
 from onceq.core.manager import Manager
 from onceq.core.state import log_space
-from onceq.core.state.log_space import Live
+from onceq.core.state.log_space import LiveMessages
 from onceq.errors import NoSpace, OnceqError, StorageReserve, SyncFailed
 from onceq.model import requests
 from onceq.model.identity import Identity
@@ -280,17 +280,17 @@ def test_the_core_learns_of_a_disk_nearly_full_and_of_room_again() -> None:
     house.store.free = 999
     write(house, 1)
     house.pump()
-    assert Space(low=True) in house.core.seen
+    assert SpaceChanged(low=True) in house.core.seen
     assert house.engine.next_timer() == house.clock.now_us + 1_000_000, "somebody must look again"
     house.core.seen.clear()
     house.store.free = 1_999
     write(house, 1)
     house.pump()
-    assert not [item for item in house.core.seen if isinstance(item, Space)]
+    assert not [item for item in house.core.seen if isinstance(item, SpaceChanged)]
     house.store.free = 2_000
     write(house, 1)
     house.pump()
-    assert Space(low=False) in house.core.seen
+    assert SpaceChanged(low=False) in house.core.seen
     look_on(house)
     assert house.engine.next_timer() is None
 
@@ -300,7 +300,7 @@ def test_a_disk_that_is_full_at_the_start_is_noticed_at_the_start() -> None:
     house.store.free = 10
     house.start()
     house.pump()
-    assert house.core.seen == [Space(low=True)]
+    assert house.core.seen == [SpaceChanged(low=True)]
 
 
 def test_a_sparse_segment_is_emptied_once_and_its_messages_written_again(
@@ -317,7 +317,7 @@ def test_a_sparse_segment_is_emptied_once_and_its_messages_written_again(
     other = SegmentUse(position // 2, position, 600)
     house.store.used = (old, other)
     house.core.lives = {(old.base, old.end): 100, (other.base, other.end): 150}
-    house.core.parts = [Live(4, 8, (9,), (Extent(address, 3),), array("I", [3]))]
+    house.core.parts = [LiveMessages(4, 8, (9,), (Extent(address, 3),), array("I", [3]))]
 
     def decide(item: Input) -> Decision | None:
         return house.core.decision(records="moved") if isinstance(item, Relocate) else None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from onceq.client import credentials
-from onceq.client.address import Address, check_whose
+from onceq.client.address import ManagerAddress, check_whose
 from onceq.client.credentials import check_listener
 from onceq.errors import ConfigurationError, WrongAddress
 from onceq.sockets.both_ends import bound_to, listener
@@ -24,7 +24,7 @@ def test_the_system_says_who_listens(tmp_path: Path) -> None:
     with listening, socket.socket(socket.AF_UNIX) as own:
         own.connect(str(tmp_path / "s"))
         assert listener(own) == os.geteuid()
-        check_listener(Address(path=str(tmp_path / "s")), own)
+        check_listener(ManagerAddress(path=str(tmp_path / "s")), own)
 
 
 @pytest.mark.parametrize("named", ["plain", "link"])
@@ -39,12 +39,12 @@ def test_the_account_of_the_directory_listens(
     monkeypatch.setattr(os, "geteuid", lambda: SOMEBODY - 1)
     for account in (0, owner, SOMEBODY - 1, None):
         monkeypatch.setattr(credentials, "listener", lambda own, account=account: account)
-        check_listener(Address(path=str(path)), None)
+        check_listener(ManagerAddress(path=str(path)), None)
     monkeypatch.setattr(credentials, "listener", lambda own: SOMEBODY)
     with pytest.raises(WrongAddress, match="the directory is not its own"):
-        check_listener(Address(path=str(path)), None)
+        check_listener(ManagerAddress(path=str(path)), None)
     with pytest.raises(WrongAddress):
-        check_listener(Address(path=str(tmp_path / "none" / "s")), None)
+        check_listener(ManagerAddress(path=str(tmp_path / "none" / "s")), None)
 
 
 def test_a_directory_that_nobody_has_named_is_ones_own(

@@ -8,17 +8,17 @@ from typing import Any, NoReturn
 
 import pytest
 
-from onceq.client.address import Address
+from onceq.client.address import ManagerAddress
 from onceq.client.credentials import AUTHORITIES, CERTIFICATE, KEY, TOKEN, TOKEN_FILE, Credentials
 from onceq.errors import AccessDenied, ConfigurationError, OnceqError, QueueNotFound
 from onceq.model.tokens import SECRET_BYTES, text_of
 from onceq.spark import connections
-from onceq.spark.connections import CredentialFiles, Patience, Pool
+from onceq.spark.connections import ConnectionPool, CredentialFiles, Patience
 from onceq.spark.land import replay
-from onceq.spark.land.plan import Plan
+from onceq.spark.land.plan import LandPlan
 from onceq.spark.sink.options import parse_sink
 from onceq.spark.source import access
-from onceq.spark.source.access import Access, borrowed
+from onceq.spark.source.access import LazyConnection, borrowed
 from onceq.spark.source.options import parse
 from tests.certificates import Authority
 from tests.proofs import token_of
@@ -57,7 +57,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def shown(files: CredentialFiles) -> str:
-    return token_of(files.credentials().greeting(Address(path="/run/a.sock"), ""))
+    return token_of(files.credentials().greeting(ManagerAddress(path="/run/a.sock"), ""))
 
 
 def travelled(value: Any) -> Any:
@@ -115,7 +115,7 @@ def test_what_travels_has_names_alone(file: Path) -> None:
     assert shown(files) == SECRET
     from pyspark import cloudpickle
 
-    travelling = cloudpickle.dumps([files, Access("here", Patience(), files)])
+    travelling = cloudpickle.dumps([files, LazyConnection("here", Patience(), files)])
     assert SECRET.encode() not in travelling
     assert bytes(range(SECRET_BYTES)) not in travelling
     again, connection = cloudpickle.loads(travelling)
@@ -247,7 +247,7 @@ class Doors:
 
     def tokens(self) -> list[str]:
         """What they would show."""
-        there = Address(path="/run/a.sock")
+        there = ManagerAddress(path="/run/a.sock")
         return [token_of(one.greeting(there, "")) for _, one in self.seen]
 
 
@@ -256,7 +256,7 @@ def doors(monkeypatch: pytest.MonkeyPatch) -> Doors:
     made = Doors()
     for module in (access, connections, replay):
         monkeypatch.setattr(module, "connect_for_job", made)
-    monkeypatch.setattr(connections, "POOL", Pool())
+    monkeypatch.setattr(connections, "POOL", ConnectionPool())
     return made
 
 
@@ -290,11 +290,11 @@ def test_every_connection_of_a_source_is_the_querys(file: Path, doors: Doors) ->
 
 def test_every_connection_of_a_sink_is_the_querys(file: Path, doors: Doors) -> None:
     """Of a task, of the commit, and of the abort, which is silent."""
-    from onceq.spark.sink.task import Job, Staged, stage
+    from onceq.spark.sink.task import Staged, TaskBatch, stage
     from onceq.spark.sink.writer import OnceqWriter, StagedMessage
 
     options = parse_sink({**QUERY, "tokenFile": str(file)}, stream=False)
-    job = Job("app", 0, "", 0)
+    job = TaskBatch("app", 0, "", 0)
     writer = travelled(OnceqWriter(options, ["body"]))
     told = StagedMessage(job, Staged(((b"g", b"b"),), 1, 0))
     refused(lambda: stage([], ("body",), options, job))
@@ -309,7 +309,7 @@ def test_a_landing_and_a_replay_are_whoever_starts_them(
     from onceq.spark.land import run
 
     files = CredentialFiles(str(file))
-    plan = Plan("h:1", "q", tmp_path / "table", credentials=files)
+    plan = LandPlan("h:1", "q", tmp_path / "table", credentials=files)
     assert parse(run._options(plan, ""), stream=True).credentials == files
     refused(lambda: run.look(plan))
     wish = replay.ReplayPlan("table", to="q")
@@ -363,7 +363,7 @@ def test_connections_are_kept_for_those_they_belong_to(monkeypatch: pytest.Monke
         def close(self) -> None:
             pass
 
-    kept = Pool()
+    kept = ConnectionPool()
     monkeypatch.setattr(connections, "POOL", kept)
     monkeypatch.setattr(connections, "connect_for_job", Connection)
     mine, yours, patience = CredentialFiles("mine"), CredentialFiles("yours"), Patience()

@@ -7,7 +7,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 
-from onceq.store.checkpoints import Head, name_of
+from onceq.store.checkpoints import CheckpointHead, name_of
 from onceq.store.checkpoints import write as write_checkpoint
 from onceq.testing.disk import SimFiles
 
@@ -38,7 +38,7 @@ def store(
     head = (head + struct.pack("<I", zlib.crc32(head))).ljust(64, b"\0")
     _write(disk, f"{path}/log-{0:016x}.seg", (head + log).ljust(segment_bytes, b"\0"))
     if covered:
-        written = write_checkpoint(disk, path, ID, Head(len(log), 1, ()), [b"state"])
+        written = write_checkpoint(disk, path, ID, CheckpointHead(len(log), 1, ()), [b"state"])
         disk.rename(written, f"{path}/{name_of(len(log))}")
     disk.sync_directory(path)
     return disk, places

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Sequence
 
 from onceq.store import promises
-from onceq.store.checkpoints import Head, name_of
+from onceq.store.checkpoints import CheckpointHead, name_of
 from onceq.store.checkpoints import write as write_checkpoint
 from onceq.testing.disk import SimFiles
 
@@ -41,9 +41,11 @@ def store(
     _write(disk, f"{path}/log-{0:016x}.seg", (head + log).ljust(size, b"\0"))
     checkpoint = len(log) if covered else 0
     if covered:
-        written = write_checkpoint(disk, path, ID, Head(checkpoint, 1, ((0, checkpoint),)), [b"s"])
+        written = write_checkpoint(
+            disk, path, ID, CheckpointHead(checkpoint, 1, ((0, checkpoint),)), [b"s"]
+        )
         disk.rename(written, f"{path}/{name_of(checkpoint)}")
-    promise = promises.Promise(len(log), 0, size, checkpoint)
+    promise = promises.StorePromise(len(log), 0, size, checkpoint)
     promises.write_promised(disk, path, ID, promise)
     disk.sync_directory(path)
     return disk, places

@@ -17,7 +17,7 @@ from onceq.errors import (
     NotAStore,
     StorageFailure,
 )
-from onceq.model.views.managers import Cut
+from onceq.model.views.managers import StoreCut
 from onceq.store import backup
 from onceq.store.backup import Backup, cut_of_stopped, verify_files
 from onceq.store.identification import Entry, Manifest, decode, encode, read_manifest
@@ -40,7 +40,7 @@ def store_with(files: SimFiles, records: int = 60) -> LogStore:
     return store
 
 
-def made(files: SimFiles, cut: Cut, to: str = TO) -> Manifest:
+def made(files: SimFiles, cut: StoreCut, to: str = TO) -> Manifest:
     making = Backup(files, cut, to, beside=("onceq.toml",))
     while making.step():
         pass
@@ -329,7 +329,7 @@ def test_a_source_that_got_shorter_is_damage() -> None:
     store = store_with(files, 5)
     cut = store.hold()
     base, _, size = cut.segments[-1]
-    longer = Cut(cut.path, base + 2 * size, cut.epoch, cut.checkpoint,
+    longer = StoreCut(cut.path, base + 2 * size, cut.epoch, cut.checkpoint,
                  (*cut.segments[:-1], (base, base + 2 * size, 3 * size)))  # fmt: skip
     making = Backup(files, longer, TO)
     with pytest.raises(DamagedRecord, match="ends at byte"):

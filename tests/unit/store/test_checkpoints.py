@@ -6,7 +6,7 @@ import pytest
 
 from onceq.errors import DamagedRecord, NewerFormat, NoSpace
 from onceq.store import checkpoints
-from onceq.store.checkpoints import CHUNK, Head
+from onceq.store.checkpoints import CHUNK, CheckpointHead
 from onceq.testing.disk import SimFiles
 
 PATH = "/store"
@@ -14,7 +14,7 @@ ID = b"S" * 16
 
 
 def _written(disk: SimFiles, state: list[bytes], position: int = 8, epoch: int = 1) -> None:
-    head = Head(position, epoch, ((0, 8),))
+    head = CheckpointHead(position, epoch, ((0, 8),))
     path = checkpoints.write(disk, PATH, ID, head, state)
     assert len(disk.contents(path)) == checkpoints.size_of(state, 1)
     checkpoints.install(disk, PATH, path, position)
@@ -28,11 +28,11 @@ def test_a_state_of_any_size_comes_back(size: int) -> None:
     if size < 3:
         pieces = [state[:size]]
     _written(disk, pieces)
-    assert checkpoints.newest(disk, PATH, ID) == (Head(8, 1, ((0, 8),)), state[:size])
+    assert checkpoints.newest(disk, PATH, ID) == (CheckpointHead(8, 1, ((0, 8),)), state[:size])
 
 
 def test_no_checkpoint_is_position_zero() -> None:
-    assert checkpoints.newest(SimFiles(), PATH, ID) == (Head(0, 0), None)
+    assert checkpoints.newest(SimFiles(), PATH, ID) == (CheckpointHead(0, 0), None)
 
 
 def test_the_newest_counts_and_older_ones_go() -> None:
@@ -46,7 +46,7 @@ def test_the_newest_counts_and_older_ones_go() -> None:
 def test_an_unfinished_one_does_not_count() -> None:
     disk = SimFiles()
     _written(disk, [b"old"], 8)
-    checkpoints.write(disk, PATH, ID, Head(16, 1), [b"new"])
+    checkpoints.write(disk, PATH, ID, CheckpointHead(16, 1), [b"new"])
     assert checkpoints.newest(disk, PATH, ID)[1] == b"old"
     assert checkpoints.unfinished(disk.names(PATH)) == [checkpoints.name_of(16) + ".new"]
     assert checkpoints.unfinished(["mine.new", "state-1.ckp.new"]) == []
@@ -91,5 +91,5 @@ def test_a_full_disk_leaves_nothing_behind() -> None:
     _written(disk, [b"old"], 8)
     disk.capacity = disk.used + 10
     with pytest.raises(NoSpace):
-        checkpoints.write(disk, PATH, ID, Head(16, 1), [b"new" * 100])
+        checkpoints.write(disk, PATH, ID, CheckpointHead(16, 1), [b"new" * 100])
     assert disk.names(PATH) == [checkpoints.name_of(8)]

@@ -10,8 +10,8 @@ import pytest
 from onceq.errors import DamagedRecord, NewerFormat, NotAStore
 from onceq.store.identification import (
     FORMAT,
-    Closed,
-    Identification,
+    OrderlyClose,
+    StoreIdentification,
     read_closed,
     read_identification,
     write_closed,
@@ -20,7 +20,7 @@ from onceq.store.identification import (
 from onceq.testing.disk import SimFiles
 
 PATH = "/store"
-WHO = Identification(b"0123456789abcdef", 1_700_000_000, b"name and guid")
+WHO = StoreIdentification(b"0123456789abcdef", 1_700_000_000, b"name and guid")
 
 
 def _disk() -> SimFiles:
@@ -59,12 +59,12 @@ def test_a_newer_format_is_refused_by_name() -> None:
 
 def test_closed_is_read_or_nothing_is() -> None:
     disk = _disk()
-    assert read_closed(disk, PATH, WHO.store_id) == Closed()
-    write_closed(disk, PATH, WHO.store_id, Closed(4096, 3))
-    write_closed(disk, PATH, WHO.store_id, Closed(8192, 4))
-    assert read_closed(disk, PATH, WHO.store_id) == Closed(8192, 4)
-    assert read_closed(disk, PATH, b"T" * 16) == Closed()
+    assert read_closed(disk, PATH, WHO.store_id) == OrderlyClose()
+    write_closed(disk, PATH, WHO.store_id, OrderlyClose(4096, 3))
+    write_closed(disk, PATH, WHO.store_id, OrderlyClose(8192, 4))
+    assert read_closed(disk, PATH, WHO.store_id) == OrderlyClose(8192, 4)
+    assert read_closed(disk, PATH, b"T" * 16) == OrderlyClose()
     for offset in range(len(disk.contents(f"{PATH}/CLOSED"))):
         disk.flip(f"{PATH}/CLOSED", offset, 0x10)
-        assert read_closed(disk, PATH, WHO.store_id) == Closed()
+        assert read_closed(disk, PATH, WHO.store_id) == OrderlyClose()
         disk.flip(f"{PATH}/CLOSED", offset, 0x10)

@@ -12,7 +12,7 @@ import pytest
 
 import onceq
 from onceq.errors import ServiceNotAvailable, TransactionLost
-from onceq.testing.managers import POINTS, Clock, Manager
+from onceq.testing.managers import POINTS, Manager, MovableClock
 
 Q = r"private$\q"
 NOW = 0.0
@@ -135,7 +135,7 @@ def test_who_asks_a_dead_one_hears_that(manager: Manager, monkeypatch: pytest.Mo
 
 
 def test_clocks_go_on_by_themselves() -> None:
-    clock = Clock()
+    clock = MovableClock()
     before = clock.read()
     clock.put_forward(100)
     after = clock.read()

@@ -9,20 +9,29 @@ import pytest
 
 from onceq.model.limits import HANDSHAKE_BYTES_MAX
 from onceq.tls import contexts
-from onceq.tls.contexts import PEERS, TOO_MUCH, Files, Handshake, client_context, server_context
+from onceq.tls.contexts import (
+    PEERS,
+    TOO_MUCH,
+    Handshake,
+    IdentityFiles,
+    client_context,
+    server_context,
+)
 from tests.certificates import ALPHA, BETA, Authority
 
 BEHIND = b"x" * 8 * HANDSHAKE_BYTES_MAX
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> tuple[Files, Files]:
+def files(tmp_path: Path) -> tuple[IdentityFiles, IdentityFiles]:
     """Of a server and of a client, which trust each other."""
     signs = Authority()
     return signs.identity(tmp_path / "a", ALPHA), signs.identity(tmp_path / "b", BETA)
 
 
-def shaken(files: tuple[Files, Files], behind: bytes = b"") -> tuple[Handshake, int]:
+def shaken(
+    files: tuple[IdentityFiles, IdentityFiles], behind: bytes = b""
+) -> tuple[Handshake, int]:
     """The server's side of a whole handshake, and how many bytes of it came.
 
     Args:
@@ -57,12 +66,14 @@ def shaken(files: tuple[Files, Files], behind: bytes = b"") -> tuple[Handshake, 
     return server, came
 
 
-def test_a_handshake_is_counted_to_its_end(files: tuple[Files, Files]) -> None:
+def test_a_handshake_is_counted_to_its_end(files: tuple[IdentityFiles, IdentityFiles]) -> None:
     server, came = shaken(files)
     assert 0 < server.heard == came < HANDSHAKE_BYTES_MAX
 
 
-def test_what_comes_with_the_end_of_it_is_not_counted(files: tuple[Files, Files]) -> None:
+def test_what_comes_with_the_end_of_it_is_not_counted(
+    files: tuple[IdentityFiles, IdentityFiles],
+) -> None:
     bare, _ = shaken(files)
     server, came = shaken(files, BEHIND)
     assert came > len(BEHIND)
@@ -75,7 +86,7 @@ def test_what_comes_with_the_end_of_it_is_not_counted(files: tuple[Files, Files]
 
 @pytest.mark.parametrize("share", [0.5, 0.99])
 def test_one_that_uses_too_much_has_failed(
-    files: tuple[Files, Files], monkeypatch: pytest.MonkeyPatch, share: float
+    files: tuple[IdentityFiles, IdentityFiles], monkeypatch: pytest.MonkeyPatch, share: float
 ) -> None:
     server, _ = shaken(files)
     monkeypatch.setattr(contexts, "HANDSHAKE_BYTES_MAX", int(server.heard * share) - 100)

@@ -11,7 +11,7 @@ from onceq.errors import ConfigurationError
 from onceq.model.identity import guid_text
 from onceq.service.config import parse
 from onceq.tls.identity import Scope, fingerprint_of
-from onceq.tls.members import Standing
+from onceq.tls.members import MemberJudge
 from onceq.tls.own import look
 from tests.certificates import ALPHA, BETA, Authority
 
@@ -45,7 +45,7 @@ def test_a_certificate_is_within_a_scope_if_each_of_its_names_is(
 ) -> None:
     scope = Scope.of([OF_BETA, "name:BETA", "name:*.partner.example", "certificate:spark-*"])
     assert scope.why_not(shown) == "" if not outside else outside in scope.why_not(shown)
-    standing = Standing(str(tmp_path))
+    standing = MemberJudge(str(tmp_path))
     standing.limit({PARTNER: scope}, None)
     assert standing.why_not(shown, OURS) == ""
     assert outside in standing.why_not(shown, PARTNER)
@@ -53,7 +53,7 @@ def test_a_certificate_is_within_a_scope_if_each_of_its_names_is(
 
 
 def test_of_several_authorities_the_own_one_names_applications(tmp_path: Path) -> None:
-    standing = Standing(str(tmp_path))
+    standing = MemberJudge(str(tmp_path))
     standing.limit({}, OURS)
     assert standing.why_not(certificate("billing"), OURS) == ""
     assert "[authorities]" in standing.why_not(certificate("billing"), PARTNER)

@@ -10,18 +10,20 @@ import pytest
 from onceq.errors import AccessDenied, ConfigurationError, InvalidParameter
 from onceq.model.limits import INVITE_S_MAX
 from onceq.tls import invitations
-from onceq.tls.invitations import Code, Invited, Invites
+from onceq.tls.invitations import InvitationCode, Invited, Invites
 from tests.certificates import ALPHA
 
-CODE = Code("alpha.example:1801", ALPHA, b"s" * 16, b"f" * 32, 1_900_000_000)
+CODE = InvitationCode("alpha.example:1801", ALPHA, b"s" * 16, b"f" * 32, 1_900_000_000)
 NOW_S = 1_800_000_000
 BETA = Invited("BETA", ("beta.example",))
 
 
 def test_a_code_says_what_it_was_made_of() -> None:
-    assert Code.parse(str(CODE)) == CODE
+    assert InvitationCode.parse(str(CODE)) == CODE
     text = str(CODE)
-    assert Code.parse(f"  {text[:40]}\n{text[40:]} ") == CODE, "as a mail may have broken it"
+    assert InvitationCode.parse(f"  {text[:40]}\n{text[40:]} ") == CODE, (
+        "as a mail may have broken it"
+    )
 
 
 @pytest.mark.parametrize(
@@ -29,7 +31,7 @@ def test_a_code_says_what_it_was_made_of() -> None:
 )
 def test_a_part_of_a_code_is_none(text: str) -> None:
     with pytest.raises(InvalidParameter, match="no invitation, or a part of one"):
-        Code.parse(text)
+        InvitationCode.parse(text)
 
 
 def test_every_mistake_in_copying_is_noticed() -> None:
@@ -37,7 +39,7 @@ def test_every_mistake_in_copying_is_noticed() -> None:
     for at in range(7, len(text) - 1):  # the last digit has bits that say nothing
         other = "A" if text[at] != "A" else "B"
         with pytest.raises(InvalidParameter):
-            Code.parse(text[:at] + other + text[at + 1 :])
+            InvitationCode.parse(text[:at] + other + text[at + 1 :])
 
 
 def test_no_error_shows_the_secret() -> None:

@@ -14,9 +14,9 @@ from onceq.tls import own as acts
 from onceq.tls.members import (
     HERE,
     TOLD,
+    MemberJudge,
     Removal,
     Removed,
-    Standing,
     begins_of,
     parse,
     put_removed,
@@ -38,7 +38,7 @@ def removals(moment: int, *, whom: str = WHOM) -> dict[str, Removal]:
 def test_a_removal_puts_out_what_was_made_before(tmp_path: Path) -> None:
     shown = certificate(BETA)
     begins_s = begins_of(shown)
-    standing = Standing(str(tmp_path))
+    standing = MemberJudge(str(tmp_path))
     assert standing.why_not(shown, "") == ""
     put_removed(str(tmp_path), HERE, removals(begins_s))
     assert standing.removed.look()

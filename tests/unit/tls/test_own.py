@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 from onceq.errors import ConfigurationError
 from onceq.model.identity import NO_GUID
 from onceq.tls import folder
-from onceq.tls.contexts import Files, client_context, server_context
+from onceq.tls.contexts import IdentityFiles, client_context, server_context
 from onceq.tls.own import look
 from tests.certificates import ALPHA, BETA, HOSTS, LONG_AGO_S, Authority
 
@@ -112,7 +112,7 @@ def test_who_can_read_the_key_can_speak_as_the_queue_manager(tmp_path: Path) -> 
 
 def test_without_a_certificate_there_is_no_identity(tmp_path: Path) -> None:
     files = Authority().identity(tmp_path, ALPHA)
-    assert folder.files_of(str(tmp_path), minimum="1.2") == Files(
+    assert folder.files_of(str(tmp_path), minimum="1.2") == IdentityFiles(
         files.certificate, files.key, files.authorities, "1.2"
     )
     os.unlink(files.certificate)

@@ -26,7 +26,7 @@ from onceq.file_access import CONFIGURATION_FILE
 from onceq.model.identity import guid_text
 from onceq.model.marks import DAY_S
 from onceq.tls import authority, folder
-from onceq.tls.contexts import Files
+from onceq.tls.contexts import IdentityFiles
 from onceq.tls.identity import urn_of
 from onceq.tls.members import HERE, TOLD, Removal, put_removed
 from onceq.tls.signing import Believed, Signer, believed_in, signer_of, verify
@@ -140,7 +140,7 @@ def test_a_member_that_signs_a_certificate_itself_is_not_believed(tmp_path: Path
     forged = authority.sign(asked, member, key, one.now_s).pem
     for name, data in (("c.pem", forged + member), ("k.pem", key)):
         folder.write(str(tmp_path / name), data)
-    files = Files(str(tmp_path / "c.pem"), str(tmp_path / "k.pem"), "")
+    files = IdentityFiles(str(tmp_path / "c.pem"), str(tmp_path / "k.pem"), "")
     signature = Signer(files).sign(DATA)
     for believed in (
         Believed(authorities=one.certificate),
@@ -219,7 +219,7 @@ def test_certificates_that_others_make_sign_too(tmp_path: Path, kind: str) -> No
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     one = tmp_path / "one.pem"
     folder.write(str(one), leaf.public_bytes(Encoding.PEM) + between.cert_pem.bytes() + pem)
-    signer = Signer(Files(str(one), "", ""))
+    signer = Signer(IdentityFiles(str(one), "", ""))
     signature = signer.sign(DATA)
     believed = Believed(authorities=root.cert_pem.bytes())
     assert verify(signature, DATA, ALPHA, now_s, believed) == signer.fingerprint

@@ -28,7 +28,7 @@ def prefix_of(session: Session, app: str, version: int) -> bytes:
     return group_prefix(session.source, digest[:TAG_BYTES])
 
 
-class Attempt:
+class BatchAttempt:
     """One attempt at a batch, or at a part of it, with branches that nobody else has."""
 
     def __init__(self, gtrid: bytes) -> None:
@@ -50,7 +50,7 @@ class Attempt:
         return anchor_xid(self._gtrid, manager)
 
 
-def attempt(session: Session, app: str, version: int) -> Plan[Attempt]:
+def attempt(session: Session, app: str, version: int) -> Plan[BatchAttempt]:
     """Begin an attempt.
 
     Args:
@@ -58,7 +58,7 @@ def attempt(session: Session, app: str, version: int) -> Plan[Attempt]:
         version: Number of the batch, higher than any before.
     """
     asked = requests.BeginAttempt(prefix_of(session, app, version))
-    return Attempt((yield from ask(asked, bytes)))
+    return BatchAttempt((yield from ask(asked, bytes)))
 
 
 def commit_group(

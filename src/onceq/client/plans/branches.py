@@ -12,13 +12,13 @@ import contextlib
 from typing import TypeVar
 
 from onceq import errors
-from onceq.client.link import Request, Session
+from onceq.client.link import LinkRequest, Session
 from onceq.client.plans.plan import Plan, ask, do, look, tell
 from onceq.client.plans.sending_unit import ENDING, NOTHING, PipelinedReceive, offered
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.results import MessageIds
 from onceq.model import requests
-from onceq.model.branches import ONCEQ_FORMAT, Decision, Join, Leave, Vote, Xid, xid_by_row
+from onceq.model.branches import ONCEQ_FORMAT, DecisionState, Join, Leave, Vote, Xid, xid_by_row
 from onceq.model.results import Promised, Sent
 from onceq.model.views import looks
 from onceq.model.views.looks import BranchView, RowsView
@@ -248,9 +248,9 @@ class Deciding:
 # ---- what this manager has decided -------------------------------------------------------------
 
 
-def decision(session: Session, gtrid: bytes) -> Plan[Decision]:
+def decision(session: Session, gtrid: bytes) -> Plan[DecisionState]:
     """What this manager has decided for an external transaction (presumed abort)."""
-    return ask(requests.AskDecision(gtrid), Decision)
+    return ask(requests.AskDecision(gtrid), DecisionState)
 
 
 def done(session: Session, gtrid: bytes) -> Plan[None]:
@@ -304,7 +304,7 @@ class ByRow:
         items = offered(unit._items, unit.session.clock)
         try:
             # Where nothing had to be asked before, the items alone are the transaction.
-            self.promised = yield Request(requests.Promise(unit.number, self.xid, items))
+            self.promised = yield LinkRequest(requests.Promise(unit.number, self.xid, items))
         except (errors.DatabaseRestored, errors.RolledBackByTime, errors.TransactionOver):
             raise
         except errors.ServiceNotAvailable as error:
@@ -346,7 +346,7 @@ class ByRow:
             return unit.sent
         request = requests.CommitBranch(self.xid)
         if first or not messages:
-            yield Request(request, waits=False, unhurried=True, shows=True)
+            yield LinkRequest(request, waits=False, unhurried=True, shows=True)
         else:
             try:
                 sent = yield from ask(request, Sent)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, Final, TypeAlias, TypeVar
 
-from onceq.client.link import Request, Session
+from onceq.client.link import LinkRequest, Session
 from onceq.model import requests
-from onceq.model.views.looks import Look
+from onceq.model.views.looks import LookEntry
 from onceq.model.views.view import Page
 from onceq.packet.arrived import Batch
 
 T = TypeVar("T")
 V = TypeVar("V")
 
-Plan: TypeAlias = Generator[Request, Any, T]
+Plan: TypeAlias = Generator[LinkRequest, Any, T]
 """Yields requests, is sent their results, and returns what the caller gets."""
 
 
@@ -41,9 +41,9 @@ def ask(
 
     Args:
         answer: What it is answered with; the link has decoded it as that.
-        late: See ``Request``.
+        late: See ``LinkRequest``.
     """
-    result: T = yield Request(request, late=late)
+    result: T = yield LinkRequest(request, late=late)
     return result
 
 
@@ -68,24 +68,24 @@ def within(plan: Plan[T], until: float | None) -> Plan[T]:
         return value
 
 
-def look(look: Look[T], name: str = "") -> Plan[T]:
+def look(look: LookEntry[T], name: str = "") -> Plan[T]:
     """What a queue manager tells of itself."""
     return ask(requests.Look(look.what, name), look.kind)
 
 
 def look_at_page(
-    session: Session, look: Look[Page[V]], name: str = "", **asked: Any
+    session: Session, look: LookEntry[Page[V]], name: str = "", **asked: Any
 ) -> Plan[Page[V]]:
     """A page of a list.
 
     Args:
-        asked: after, limit, sort, only and part, as a ``Look`` has them.
+        asked: after, limit, sort, only and part, as a ``LookEntry`` has them.
     """
     return ask(requests.Look(look.what, name, **asked), look.kind)
 
 
 def look_at_all(
-    session: Session, look: Look[Page[V]], name: str = "", **asked: Any
+    session: Session, look: LookEntry[Page[V]], name: str = "", **asked: Any
 ) -> Plan[list[V]]:
     """All pages of a list: nobody waits while the queue manager tells of many thousands. What comes
     or goes meanwhile may be in it or not."""
@@ -101,9 +101,9 @@ def look_at_all(
 
 def do(request: requests.Request) -> Plan[None]:
     """One request whose answer says only that it was done."""
-    yield Request(request)
+    yield LinkRequest(request)
 
 
 def tell(request: requests.Request, *, lazy: bool = False, unhurried: bool = False) -> Plan[None]:
-    """One request whose answer nobody waits for; see ``Request``."""
-    yield Request(request, waits=False, lazy=lazy, unhurried=unhurried)
+    """One request whose answer nobody waits for; see ``LinkRequest``."""
+    yield LinkRequest(request, waits=False, lazy=lazy, unhurried=unhurried)

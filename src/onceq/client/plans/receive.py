@@ -170,7 +170,7 @@ def move(session: Session, queue: str, message: Message | int, to: str) -> Plan[
 # that look at messages and remove them once they are written elsewhere.
 
 
-class Place(MutableRecord):
+class CursorPlace(MutableRecord):
     """Where a cursor is.
 
     Attributes:
@@ -207,12 +207,12 @@ class Place(MutableRecord):
                 yield from tell(requests.CloseCursor(number))
 
 
-def of_handle(handle: Handle) -> Plan[Place]:
+def of_handle(handle: Handle) -> Plan[CursorPlace]:
     """A cursor of an open queue."""
-    return Place(handle, (yield from ask(requests.OpenCursor(handle.number), int)))
+    return CursorPlace(handle, (yield from ask(requests.OpenCursor(handle.number), int)))
 
 
-def cursor(session: Session, queue: str, *, access: str = "receive") -> Plan[Place]:
+def cursor(session: Session, queue: str, *, access: str = "receive") -> Plan[CursorPlace]:
     """A cursor of its own: the queue is open as long as the cursor.
 
     Args:
@@ -228,27 +228,27 @@ def cursor(session: Session, queue: str, *, access: str = "receive") -> Plan[Pla
         raise
 
 
-def peek_current(place: Place, *, timeout: float | None = 0.0) -> Plan[Message]:
+def peek_current(place: CursorPlace, *, timeout: float | None = 0.0) -> Plan[Message]:
     """Look at the message that it stands at; first of all at the first one."""
     return place.looking("current", timeout)
 
 
-def peek_next(place: Place, *, timeout: float | None = 0.0) -> Plan[Message]:
+def peek_next(place: CursorPlace, *, timeout: float | None = 0.0) -> Plan[Message]:
     """Go on to the next message."""
     return place.looking("next", timeout)
 
 
-def peek_previous(place: Place) -> Plan[Message]:
+def peek_previous(place: CursorPlace) -> Plan[Message]:
     """Go back to the message before; raises MessageNotFound."""
     return place.looking("previous", 0.0)
 
 
-def peek_first(place: Place) -> Plan[Message]:
+def peek_first(place: CursorPlace) -> Plan[Message]:
     """Go to the first message; raises MessageNotFound."""
     return place.looking("first", 0.0)
 
 
-def peek_last(place: Place) -> Plan[Message]:
+def peek_last(place: CursorPlace) -> Plan[Message]:
     """Go to the last message; raises MessageNotFound."""
     return place.looking("last", 0.0)
 

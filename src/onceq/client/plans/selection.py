@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from onceq import errors
-from onceq.client.link import Request, Session
+from onceq.client.link import LinkRequest, Session
 from onceq.client.plans.plan import Plan, ask
 from onceq.model import requests
 from onceq.model.identity import MessageId
@@ -134,7 +134,7 @@ def some(
     if late is not None and session.owed.get(queue):
         return (yield from _beside_owed(session, request, count, timeout, late))
     try:
-        batch: Batch = yield Request(request, late=late)
+        batch: Batch = yield LinkRequest(request, late=late)
     except errors.AnswerOverdue:
         if late is not None:
             session.owe(queue)
@@ -153,7 +153,7 @@ def _beside_owed(
         left = math.inf if until is None else max(until - session.clock(), 0.0)
         request.wait_ms = wait_ms(min(left, LOOK_AGAIN_S[0]) if owed else left)
         try:
-            batch: Batch = yield Request(request, late=late)
+            batch: Batch = yield LinkRequest(request, late=late)
         except errors.ReceiveTimeout:
             kept = session.take(request.queue, count)
             if kept is not None:

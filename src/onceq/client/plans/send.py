@@ -16,7 +16,7 @@ from itertools import takewhile
 from typing import Any, Final, Unpack
 
 from onceq import errors
-from onceq.client.link import Request, Session
+from onceq.client.link import LinkRequest, Session
 from onceq.client.plans.handles import know_destination
 from onceq.client.plans.plan import Plan, ask, do, look, look_at_all, within
 from onceq.client.plans.selection import wait_ms
@@ -188,7 +188,7 @@ def _commit(session: Session, item: SendItem) -> Plan[Sent]:
     """A batch as a transaction of its own."""
     id = session.next_commit()
     try:
-        sent: Sent = yield Request(requests.Commit(0, [item], id))
+        sent: Sent = yield LinkRequest(requests.Commit(0, [item], id))
     except errors.OnceqError as error:
         not_committed(session, id, error)
         raise
@@ -393,7 +393,7 @@ def found_by(queue: str, pick: PickBy, value: bytes) -> Plan[list[Message]]:
         after = batch.lookup_ids[-1] if len(batch) else batch.scanned
 
 
-class Trail(MutableRecord):
+class MessageTrail(MutableRecord):
     """A message that is followed.
 
     Attributes:
@@ -423,7 +423,7 @@ class Trail(MutableRecord):
 def send_tracked(
     session: Session, /, destination: str, body: Body | Nothing = NOTHING, *,
     json: object = NOTHING, transactional: bool | None = None, **properties: Unpack[SendProperties],
-) -> Plan[Trail]:  # fmt: skip
+) -> Plan[MessageTrail]:  # fmt: skip
     """Send one message now, and follow it to its ends.
 
     Args:
@@ -435,15 +435,15 @@ def send_tracked(
     values = wishes(properties, (yield from tracking_queue(session)))
     names = yield from copies(destination)
     id = yield from send(session, destination, body, transactional=transactional, **values)
-    return Trail(session, id, names)
+    return MessageTrail(session, id, names)
 
 
-def outcomes(trail: Trail) -> Plan[tuple[Ending, ...]]:
+def outcomes(trail: MessageTrail) -> Plan[tuple[Ending, ...]]:
     """What is known now of each copy."""
     return endings(trail.session, trail.id, trail.destinations)
 
 
-def wait(trail: Trail, timeout: float | None = None) -> Plan[tuple[Ending, ...]]:
+def wait(trail: MessageTrail, timeout: float | None = None) -> Plan[tuple[Ending, ...]]:
     """Wait until each copy has come to its end: received, or not and why.
 
     Args:
@@ -457,7 +457,7 @@ def wait(trail: Trail, timeout: float | None = None) -> Plan[tuple[Ending, ...]]
     return within(_settled(trail, until), until)
 
 
-def _settled(trail: Trail, until: float | None) -> Plan[tuple[Ending, ...]]:
+def _settled(trail: MessageTrail, until: float | None) -> Plan[tuple[Ending, ...]]:
     session, id, seen = trail.session, trail.id, 0
     while True:
         found = yield from endings(session, id, trail.destinations)

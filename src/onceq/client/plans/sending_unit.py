@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from onceq import errors
-from onceq.client.link import Request, Session, of_parent
+from onceq.client.link import LinkRequest, Session, of_parent
 from onceq.client.plans.handles import know_for_transaction
 from onceq.client.plans.plan import DONE, Plan, do, tell
 from onceq.client.plans.selection import some
@@ -137,7 +137,7 @@ class PipelinedReceive(MutableRecord):
 
     unit: Next | None = None
     number: int = 0
-    request: Request | None = None
+    request: LinkRequest | None = None
 
     def committed(self) -> None:
         """The transaction has begun."""

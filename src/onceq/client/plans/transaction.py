@@ -12,7 +12,7 @@ from typing import Any, Unpack
 from onceq.client.plans import send as tracking
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.selection import FIRST, Which, which
-from onceq.client.plans.send import Trail
+from onceq.client.plans.send import MessageTrail
 from onceq.client.plans.unit_of_work import SenderTransaction, Unit
 from onceq.client.properties import (
     NOTHING,
@@ -56,7 +56,7 @@ def send_many(
 def send_tracked(
     unit: Unit, /, destination: str, body: Body | Nothing = NOTHING, *, json: object = NOTHING,
     **properties: Unpack[SendProperties],
-) -> Plan[Trail]:  # fmt: skip
+) -> Plan[MessageTrail]:  # fmt: skip
     """Send one message with the commit, and follow it to its ends from then on."""
     if json is not NOTHING:
         body = json_body(body, json, properties)
@@ -65,7 +65,7 @@ def send_tracked(
     names = yield from tracking.copies(destination)
     index = unit.total
     yield from unit.send(destination, (body,), tracking.wishes(properties, queue))
-    return Trail(unit.session, None, names, unit, index)
+    return MessageTrail(unit.session, None, names, unit, index)
 
 
 def reply(

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from onceq import errors
-from onceq.client.link import Request, Session
+from onceq.client.link import LinkRequest, Session
 from onceq.client.plans.plan import Plan, ask, do, within
 from onceq.client.plans.selection import FIRST, Which, chosen, moved, some, wait_ms
 from onceq.client.plans.sending_unit import (
@@ -41,7 +41,7 @@ from onceq.model.requests import PickBy, SendItem
 from onceq.model.results import Outcome, Sent, dooms
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet.arrived import Batch
-from onceq.packet.survey import Head, Members, Survey
+from onceq.packet.survey import Members, MessageOrigin, Survey
 
 UNANSWERED: Final = (errors.LinkLost, errors.StorageFailure)
 """Errors after which nobody knows whether a request was carried out."""
@@ -101,7 +101,7 @@ class SenderTransaction(Batch):
 
     __slots__ = ("complete", "source", "stream", "transaction")
 
-    def __init__(self, batch: Batch, head: Head, *, complete: bool) -> None:
+    def __init__(self, batch: Batch, head: MessageOrigin, *, complete: bool) -> None:
         super().__init__(
             batch.run, batch.lookup_ids, array("I", batch.arrived_times),
             array("I", batch.abort_counts), batch.moves,
@@ -377,7 +377,7 @@ class Unit(SendingUnit):
         items = offered(self._items, self.session.clock)
         try:
             commit = requests.Commit(self.number, items, self.id, ahead.number)
-            sent: Sent = yield Request(commit, behind=ahead.request)
+            sent: Sent = yield LinkRequest(commit, behind=ahead.request)
         except errors.OnceqError as error:
             self.over = ""
             self.check_process()  # Else the answer is the parent's.

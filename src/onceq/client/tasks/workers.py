@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from onceq.client.handlers import Breaker, awaiting, check_handler
 from onceq.client.loops import LOOK_S, OutageLog, consume
 from onceq.client.ordered import WAIT, ConsumerOptions, Failing, Turns, in_order
-from onceq.client.retry import Manager
+from onceq.client.retry import CallingManager
 from onceq.partners.procedures import drive_in_task
 
 
@@ -76,7 +76,10 @@ class Workers:
 
 
 async def work_off(
-    qm: Manager, wish: ConsumerOptions, handler: Callable[..., object], ends: Stop | asyncio.Event
+    qm: CallingManager,
+    wish: ConsumerOptions,
+    handler: Callable[..., object],
+    ends: Stop | asyncio.Event,
 ) -> int:
     """Let workers handle a queue until they are to stop; how many messages they have handled."""
     check_handler(handler, wish.given, tasks=True)

@@ -15,7 +15,15 @@ from types import CodeType
 from typing import ClassVar, Self, TypeVar
 
 from onceq.client import link as settings
-from onceq.client.link import Link, Session, StaysHere, is_inside, of_parent, own, refuse_inside
+from onceq.client.link import (
+    Session,
+    StaysHere,
+    ThreadLink,
+    is_inside,
+    of_parent,
+    own,
+    refuse_inside,
+)
 from onceq.client.plans.plan import Plan
 from onceq.client.stopping import pause
 from onceq.client.threads.running import Pinned, Runner
@@ -28,7 +36,7 @@ T = TypeVar("T")
 class Connected(StaysHere):
     """What carries plans out (``Runner``)."""
 
-    def __init__(self, connect: Callable[[], Link], *, again: bool) -> None:
+    def __init__(self, connect: Callable[[], ThreadLink], *, again: bool) -> None:
         """Connect.
 
         Args:
@@ -41,7 +49,7 @@ class Connected(StaysHere):
         self._at_work: set[int] = set()
         """Threads that are in a call; also some that are not, if one was left in a strange way."""
         self._put_off: deque[Callable[[], object]] = deque()
-        self._link: Link = connect()
+        self._link: ThreadLink = connect()
         self._state = Session(self._link.greeting)
         own(self)
 
@@ -97,7 +105,7 @@ class Connected(StaysHere):
         if self._closed:
             self._link.close()
 
-    def live(self) -> Link:
+    def live(self) -> ThreadLink:
         """The link, connected again if it broke."""
         me = threading.get_ident()
         if me in self._at_work and is_inside(self, self._calls):
@@ -110,7 +118,7 @@ class Connected(StaysHere):
             if self._closed:
                 self._go_home()
 
-    def _live(self) -> Link:
+    def _live(self) -> ThreadLink:
         link = self._link
         if link.look():
             return link
@@ -125,7 +133,7 @@ class Connected(StaysHere):
                 self._link = self._reconnect()
             return self._link
 
-    def _reconnect(self) -> Link:
+    def _reconnect(self) -> ThreadLink:
         waits = iter(settings.RECONNECT_S)
         until = time.monotonic() + sum(settings.RECONNECT_S)
         while True:
@@ -158,7 +166,7 @@ class Connected(StaysHere):
             raise refuse_inside(self.name)
         life = self._state.life
         repeats = 0 if on is not None else settings.REPEATS_MAX
-        link: Link | None = None
+        link: ThreadLink | None = None
         try:
             self._at_work.add(me)
             request = next(plan)

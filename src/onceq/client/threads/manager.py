@@ -25,8 +25,8 @@ from onceq.client.plans import receive as receiving
 from onceq.client.plans import send as sending
 from onceq.client.plans.handles import Handle
 from onceq.client.plans.plan import Plan
-from onceq.client.plans.receive import Place
-from onceq.client.plans.send import Trail, given, send
+from onceq.client.plans.receive import CursorPlace
+from onceq.client.plans.send import MessageTrail, given, send
 from onceq.client.properties import NOTHING, Body, Nothing, SendProperties
 from onceq.client.results import BackupReport, Progress
 from onceq.client.stopping import pause
@@ -129,14 +129,14 @@ class Cursor(StaysHere):
     message that it stands at is gone; ``peek_next`` goes on.
     """
 
-    def __init__(self, queue: OpenQueue, place: Place, *, alone: bool) -> None:
+    def __init__(self, queue: OpenQueue, place: CursorPlace, *, alone: bool) -> None:
         self._queue = queue
         self._manager = queue._manager
         self._state = place
         self._alone = alone
 
     @classmethod
-    def opened(cls, manager: Runner, on: Pinned, place: Place) -> Self:
+    def opened(cls, manager: Runner, on: Pinned, place: CursorPlace) -> Self:
         """One that has its queue for itself (for ``QueueManager.cursor``)."""
         return cls(OpenQueue(manager, on, place.handle), place, alone=True)
 
@@ -235,7 +235,7 @@ class QueueManager(Consuming, Looking):
         What can be told depends on what it asked for when it was sent: by ``send_tracked``
         everything, else what its outgoing queue and the dead-letter queues say.
         """
-        return Tracked(self, Trail(self._state, given(message)))
+        return Tracked(self, MessageTrail(self._state, given(message)))
 
     # ---- branches -------------------------------------------------------------------------
 

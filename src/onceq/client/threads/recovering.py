@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from onceq.client.link import Link
+from onceq.client.link import ThreadLink
 from onceq.client.recovering import ManagerDecider, ManagerResource, RecoveryThread
 from onceq.client.threads.connected import Connected
 from onceq.client.threads.running import Home
@@ -108,7 +108,7 @@ class AbsentManager:
 class Recovering(Connected):
     """Of ``QueueManager``: it may decide for partners, and looks after them."""
 
-    def __init__(self, connect: Callable[[], Link], *, again: bool) -> None:
+    def __init__(self, connect: Callable[[], ThreadLink], *, again: bool) -> None:
         super().__init__(connect, again=again)
         self._recovering = RecoveryThread(f"onceq recovery {self.name}", self.recovery)
 

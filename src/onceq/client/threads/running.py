@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
-from onceq.client.link import Link, Session
+from onceq.client.link import Session, ThreadLink
 from onceq.client.plans.plan import Plan
 from onceq.model.record import MutableRecord
 from onceq.partners.procedures import describe
@@ -27,7 +27,7 @@ class Runner(Protocol):
     def _state(self) -> Session:
         """Of the application with it."""
 
-    def live(self) -> Link:
+    def live(self) -> ThreadLink:
         """Its connection, made again if it broke."""
 
     def _run(self, plan: Plan[T], on: Pinned | None = None) -> T:
@@ -61,7 +61,7 @@ class Pinned(MutableRecord):
         link: That connection, once it was taken.
     """
 
-    link: Link | None = None
+    link: ThreadLink | None = None
 
     def look(self) -> bool:
         """Whether it lives, as far as can be known without asking."""

@@ -34,7 +34,7 @@ from onceq.client.plans import batch_commit, branches, transaction
 from onceq.client.plans import send as tracking
 from onceq.client.plans.branches import BranchUnit
 from onceq.client.plans.plan import DONE, Plan
-from onceq.client.plans.send import Trail
+from onceq.client.plans.send import MessageTrail
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.results import MessageIds
 from onceq.client.threads.running import Home, Pinned, Runner, opening
@@ -52,7 +52,7 @@ class Tracked:
     """A message that is followed to its ends. Made by ``send_tracked`` and
     ``QueueManager.track``; costs nothing when it is forgotten."""
 
-    def __init__(self, runner: Runner, trail: Trail) -> None:
+    def __init__(self, runner: Runner, trail: MessageTrail) -> None:
         self._runner = runner
         self._state = trail
 
@@ -83,7 +83,7 @@ class Following(ThreadsFace[State], Protocol[State]):
 
 
 def following(
-    operation: Callable[Concatenate[S, P], Plan[Trail]],
+    operation: Callable[Concatenate[S, P], Plan[MessageTrail]],
 ) -> Callable[Concatenate[Following[S], P], Tracked]:
     """A send that returns a ``Tracked``."""
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from onceq.client.handlers import Breaker, check_handler
 from onceq.client.loops import LOOK_S, OutageLog, consume
 from onceq.client.ordered import WAIT, ConsumerOptions, Failing, Turns, in_order
-from onceq.client.retry import Manager
+from onceq.client.retry import CallingManager
 from onceq.partners.procedures import drive
 
 JOIN_S = 0.5
@@ -61,7 +61,9 @@ class Workers:
                 self._changed.notify_all()
 
 
-def work_off(qm: Manager, wish: ConsumerOptions, handler: Callable[..., object], stop: Stop) -> int:
+def work_off(
+    qm: CallingManager, wish: ConsumerOptions, handler: Callable[..., object], stop: Stop
+) -> int:
     """Let workers handle a queue until they are to stop; how many messages they have handled."""
     check_handler(handler, wish.given, tasks=False)
     absence, breaker = OutageLog(wish.queue), Breaker(wish.queue, wish.pauses)

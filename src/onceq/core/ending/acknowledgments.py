@@ -32,7 +32,7 @@ from onceq.core.names import address_of, answer_address, destinations, outgoing_
 from onceq.core.peers.answer_addresses import address_for
 from onceq.core.peers.strangers import answer_room, doubtful, known
 from onceq.core.state.audit_trail import ReportRequest
-from onceq.core.state.log_space import Live
+from onceq.core.state.log_space import LiveMessages
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queue_tables import ACKS_OWED, DEFERRED_LANE, ORDER_QUEUE_NUMBER
@@ -147,7 +147,7 @@ def on_arrival(
 # ---- what is owed ---------------------------------------------------------------------------
 
 
-def owed(step: Step, bytes_max: int) -> Live | None:
+def owed(step: Step, bytes_max: int) -> LiveMessages | None:
     """Return the next messages whose acknowledgments are owed, a bounded number; None if there are
     none, or none can be made now."""
     lanes = step.state.all_queues[ACKS_OWED].lanes
@@ -165,7 +165,7 @@ def owed(step: Step, bytes_max: int) -> Live | None:
         counters += range(first, first + count)
         lengths.extend(lane.lengths(first, count))
         extents += lane.extents(first, count)
-    return Live(ACKS_OWED, index, tuple(counters), tuple(extents), lengths)
+    return LiveMessages(ACKS_OWED, index, tuple(counters), tuple(extents), lengths)
 
 
 @rule_for(Compose)

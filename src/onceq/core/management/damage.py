@@ -33,7 +33,7 @@ from onceq.core.ending.acknowledgments import tell_end
 from onceq.core.inputs import Scrubbed, Spoiled
 from onceq.core.management.paging import PagedListing, PageOrder
 from onceq.core.receive.receive_exact import held_by
-from onceq.core.state.log_space import Damage, Live
+from onceq.core.state.log_space import Damage, LiveMessages
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, REMOVED, PositionBlock
 from onceq.core.state.positions import Positions
@@ -324,7 +324,7 @@ class Sparse:
         cursor: Where the search was stopped; None: that is all.
     """
 
-    parts: tuple[Live, ...]
+    parts: tuple[LiveMessages, ...]
     looked: int
     cursor: Cursor | None
 
@@ -338,7 +338,7 @@ def search(
     Args:
         after: Where an earlier search was stopped.
     """
-    found: list[Live] = []
+    found: list[LiveMessages] = []
     left, looked = bytes_max, 0
     for number, index, block in _chunks(state, after):
         if left <= 0 or looked >= positions_max:
@@ -359,7 +359,9 @@ def search(
             lengths = array(LENGTH_TYPE, (block.lengths[i] for i in few))
             left -= total_of(lengths)
             extents = tuple(Extent(*piece) for i in few for piece in block.pieces(i, i + 1))
-            found.append(Live(number, index, tuple(block.base + i for i in few), extents, lengths))
+            found.append(
+                LiveMessages(number, index, tuple(block.base + i for i in few), extents, lengths)
+            )
         if len(few) < len(picked):
             return Sparse(tuple(found), looked, (number, index, block.base))
     return Sparse(tuple(found), looked, None)

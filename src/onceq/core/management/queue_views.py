@@ -29,7 +29,7 @@ from onceq.core.receive.lookup import ordered
 from onceq.core.receive.poison import holds_poison
 from onceq.core.rights import MONITOR, may, place_of, to_see_properties
 from onceq.core.state.client_memory import Reading
-from onceq.core.state.outgoing_queues import Attempt, OutgoingQueue
+from onceq.core.state.outgoing_queues import ConnectionAttempt, OutgoingQueue
 from onceq.core.state.peer_table import Progress
 from onceq.core.state.position_block import AVAILABLE, KEPT, LOCKED, REMOVED, PositionBlock
 from onceq.core.state.positions import Positions
@@ -105,7 +105,7 @@ def queue_view(step: Step, queue: Queue) -> QueueView:
     )
 
 
-def connection_view(attempt: Attempt) -> ConnectionView:
+def connection_view(attempt: ConnectionAttempt) -> ConnectionView:
     """Return the view of one attempt to connect."""
     status = attempt.status
     return ConnectionView(

@@ -337,22 +337,22 @@ def _queue(step: Step, name: str) -> QueueView:
     return replace(queue_view(step, queue), put_back=lives.of_queue(step, queue))
 
 
-def _named(look: looks.Look[T], show: Callable[[Step, str], T]) -> tuple[str, Shown]:
+def _named(look: looks.LookEntry[T], show: Callable[[Step, str], T]) -> tuple[str, Shown]:
     """Return a row of the table below; this checks that the answer has the look's type."""
     return look.what, lambda step, item: show(step, item.name)
 
 
-def _whole(look: looks.Look[T], show: Callable[[Step], T]) -> tuple[str, Shown]:
+def _whole(look: looks.LookEntry[T], show: Callable[[Step], T]) -> tuple[str, Shown]:
     """Return the same for a look without a name."""
     return look.what, lambda step, _: show(step)
 
 
-def _paged(look: looks.Look[Page[T]], listing: PagedListing[S, T]) -> tuple[str, Shown]:
+def _paged(look: looks.LookEntry[Page[T]], listing: PagedListing[S, T]) -> tuple[str, Shown]:
     """Return the same for a list that comes a page at a time."""
     return look.what, page(listing)
 
 
-def _own(look: looks.Look[T], show: Callable[[Step, int], T]) -> tuple[str, Shown]:
+def _own(look: looks.LookEntry[T], show: Callable[[Step, int], T]) -> tuple[str, Shown]:
     """Return the same for a look that shows each actor its own."""
     return look.what, lambda step, item: show(step, item.owner)
 

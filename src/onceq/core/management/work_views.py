@@ -27,9 +27,9 @@ from onceq.core.rights import MONITOR, may, to_decide, whose
 from onceq.core.state.branch_table import Group
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.queue_tables import FIRST_NUMBER, JOURNAL_BIT, title_of
-from onceq.core.state.queues import AnyQueue, Handle, Queue
+from onceq.core.state.queues import AnyQueue, Queue, QueueHandle
 from onceq.core.step.step import Step
-from onceq.core.step.units import Transaction
+from onceq.core.step.units import OpenTransaction
 from onceq.errors import InvalidParameter
 from onceq.model.branches import Phase, agent_of
 from onceq.model.identity import guid_text, read_number
@@ -82,7 +82,7 @@ def branches(step: Step, owner: int) -> list[BranchView]:
     return found
 
 
-def _view_branch(step: Step, tx: Transaction) -> BranchView:
+def _view_branch(step: Step, tx: OpenTransaction) -> BranchView:
     branch = step.state.branches.get(tx.xid) if tx.xid is not None else None
     found = [step.state.all_queues.get(held.queue) for held in tx.receives]
     titles = dict.fromkeys(getattr(queue, "title", "") for queue in found if queue)
@@ -136,7 +136,7 @@ GROUPS: Final[PagedListing[tuple[str, Group], GroupView]] = PagedListing(
 """Applications that commit groups of branches."""
 
 
-TRANSACTIONS: Final[PagedListing[Transaction, TransactionView]] = PagedListing(
+TRANSACTIONS: Final[PagedListing[OpenTransaction, TransactionView]] = PagedListing(
     lambda step, item: list(step.units.transactions.values()),
     lambda step, tx: copy_by_name(
         TransactionView, tx, sent=sum(len(p.item.bodies) for p in tx.sends),
@@ -168,7 +168,7 @@ class _Consumer:
     """
 
     owner: int
-    rests: Transaction | None = None
+    rests: OpenTransaction | None = None
     waiting: int = 0
     opened: int = 0
     opened_s: int = 0
@@ -179,7 +179,7 @@ class _Consumer:
     since_s: int = 0
     branch: str = ""
 
-    def has_open(self, handle: Handle) -> None:
+    def has_open(self, handle: QueueHandle) -> None:
         """Count one more handle with which it has the queue open."""
         self.opened_s = self.opened_s or handle.since_s
         self.opened += 1
@@ -271,12 +271,12 @@ def _found(step: Step, queue: Queue) -> Generator[None, None, list[_Consumer]]:
     return [*table.values(), *resting]
 
 
-def _is_there(step: Step, tx: Transaction) -> bool:
+def _is_there(step: Step, tx: OpenTransaction) -> bool:
     """Return whether a prepared branch was not decided while others were examined."""
     return not tx.branch or (tx.xid is not None and step.state.branches.get(tx.xid) is not None)
 
 
-def _holds(one: _Consumer, tx: Transaction, count: int, since_s: int) -> None:
+def _holds(one: _Consumer, tx: OpenTransaction, count: int, since_s: int) -> None:
     if not one.holds or since_s < one.since_s:
         one.since_s, one.branch = since_s, str(tx.xid) if tx.xid is not None else ""
     one.holds += count

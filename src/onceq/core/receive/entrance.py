@@ -32,11 +32,11 @@ from onceq.core.ending.table import Ending
 from onceq.core.names import destinations, find_queue, find_source, kind_of, one_name
 from onceq.core.receive.lookup import Place, ensure
 from onceq.core.state.outgoing_queues import OutgoingQueue
-from onceq.core.state.queues import AnyQueue, Handle, Queue
+from onceq.core.state.queues import AnyQueue, Queue, QueueHandle
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.step.step import ChangeBuilder, Step, rule_for
 from onceq.core.step.step import check as check_share
-from onceq.core.step.units import HeldRange, Transaction
+from onceq.core.step.units import HeldRange, OpenTransaction
 from onceq.model.limits import TRANSACTION_MESSAGES_MAX
 from onceq.model.names import check_send, may_receive, parse_any
 from onceq.model.requests import Access, CloseQueue, OpenQueue, Receive, RenewHold, Seek, Share
@@ -64,7 +64,7 @@ def open_queue(step: Step, item: OpenQueue) -> None:
     step.answer(item.owner, item.request, result)
 
 
-def _open_to_send(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
+def _open_to_send(step: Step, item: OpenQueue) -> tuple[QueueHandle, Opened]:
     if item.share is not Share.DENY_NONE:
         raise errors.UnsupportedAccessMode(
             "a queue opened for sending cannot deny others to receive"
@@ -79,13 +79,13 @@ def _open_to_send(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
         check_send(element, transactional=False)
     targets = destinations(step, item.name, transactional=False, by=step.known_by(item.owner))
     number = targets[0].queue.number if len(targets) == 1 else 0
-    handle = Handle(item.owner, number, item.access, item.share, said=targets[0].said)
+    handle = QueueHandle(item.owner, number, item.access, item.share, said=targets[0].said)
     local = all(isinstance(target.queue, Queue) for target in targets)
     places = tuple(target.queue.number for target in targets)
     return handle, Opened(step.readers.next_handle, local, kind_of(targets), places=places)
 
 
-def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
+def _open_to_receive(step: Step, item: OpenQueue) -> tuple[QueueHandle, Opened]:
     (element,) = one_name(item.name)
     may_receive(element)
     if item.access is Access.MOVE and item.share is not Share.DENY_NONE:
@@ -95,7 +95,7 @@ def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
     if isinstance(queue, OutgoingQueue):
         if item.access is not Access.PEEK:
             raise errors.UnsupportedAccessMode("an outgoing queue can only be opened for peek")
-        handle = Handle(item.owner, queue.number, item.access, item.share)
+        handle = QueueHandle(item.owner, queue.number, item.access, item.share)
         return handle, Opened(step.readers.next_handle, False, None)
     end_overdue(step, queue)
     # The table of Q-41 applies to the handle that comes later. If it denies nothing, it is excluded
@@ -113,7 +113,7 @@ def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
                 f"queue {queue.properties.name} is open for receiving elsewhere"
                 f"{_holder(step, held)}"
             )
-    handle = Handle(
+    handle = QueueHandle(
         item.owner, queue.number, item.access, item.share, who=item.note, since_s=step.now.wall_s
     )
     queue.handles[step.readers.next_handle] = handle
@@ -124,7 +124,7 @@ def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
     return handle, Opened(step.readers.next_handle, True, queue.properties.transactional, turn)
 
 
-def _denied(step: Step, queue: Queue, held: Handle) -> errors.SharingViolation:
+def _denied(step: Step, queue: Queue, held: QueueHandle) -> errors.SharingViolation:
     """Return the error that a queue is held alone; only callers with a right there get it."""
     return errors.SharingViolation(
         f"queue {queue.properties.name} is open elsewhere, which denies receiving"
@@ -132,7 +132,7 @@ def _denied(step: Step, queue: Queue, held: Handle) -> errors.SharingViolation:
     )
 
 
-def _holder(step: Step, held: Handle) -> str:
+def _holder(step: Step, held: QueueHandle) -> str:
     """Return the holder as the queue manager knows it, and the note that it gave."""
     actor = step.actors.get(held.owner)
     names = [str(actor)] if actor is not None else []
@@ -176,7 +176,7 @@ def close_queue(step: Step, item: CloseQueue) -> None:
     step.answer(item.owner, item.request, None)
 
 
-def handle_of(step: Step, owner: int, number: int) -> Handle:
+def handle_of(step: Step, owner: int, number: int) -> QueueHandle:
     """Return a handle of an owner; raises InvalidHandle if it has none of that number now."""
     held = step.readers.handles.get(number)
     if held is None or held.owner != owner:
@@ -305,7 +305,13 @@ def check_receive_from(step: Step, item: Receive, queue: Queue) -> None:
 
 
 def check_taking(
-    step: Step, queue: Queue, reason: Why, *, owner: int, name: str, tx: Transaction | None = None
+    step: Step,
+    queue: Queue,
+    reason: Why,
+    *,
+    owner: int,
+    name: str,
+    tx: OpenTransaction | None = None,
 ) -> None:
     """Refuse to take messages that were found before.
 
@@ -349,7 +355,7 @@ def nothing(item: Receive, queue: AnyQueue) -> errors.ReceiveTimeout:
 
 
 def take(
-    step: Step, queue: AnyQueue, places: list[Place], tx: Transaction | None, *,
+    step: Step, queue: AnyQueue, places: list[Place], tx: OpenTransaction | None, *,
     kind: type[HeldRange] = HeldRange,
 ) -> None:  # fmt: skip
     """Take what is at some places: in a transaction, or permanently."""

@@ -29,7 +29,7 @@ from onceq.core.state.queues import AnyQueue, Queue, lookup_id, place_of
 from onceq.core.state.setups import MakerKnown, SubqueueDropped, SubqueueMade
 from onceq.core.step.step import Step, refusal, rule_for
 from onceq.core.step.step import check as check_share
-from onceq.core.step.units import Cursor
+from onceq.core.step.units import QueueCursor
 from onceq.model.names import FormatName
 from onceq.model.requests import Access, CloseCursor, OpenCursor, Receive, Seek
 from onceq.model.run import LENGTH_TYPE, Extent
@@ -276,7 +276,7 @@ def open_cursor(step: Step, item: OpenCursor) -> None:
         raise errors.InvalidHandle("a cursor needs a queue that is open for receive or peek")
     by = step.known_by(item.owner)
     check_share(step, by, Thing.CURSORS, step.readers.cursors_by)
-    number = step.readers.placed(Cursor(item.owner, held.queue, item.handle, by=by))
+    number = step.readers.placed(QueueCursor(item.owner, held.queue, item.handle, by=by))
     step.answer(item.owner, item.request, number)
 
 
@@ -288,7 +288,7 @@ def close_cursor(step: Step, item: CloseCursor) -> None:
     step.answer(item.owner, item.request, None)
 
 
-def find_cursor(step: Step, owner: int, number: int) -> Cursor:
+def find_cursor(step: Step, owner: int, number: int) -> QueueCursor:
     """Return a cursor of this owner; raises InvalidHandle."""
     cursor = step.readers.cursors.get(number)
     if cursor is None or cursor.owner != owner:

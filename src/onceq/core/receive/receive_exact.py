@@ -26,7 +26,7 @@ from onceq.core.state.queues import Queue, lookup_id, place_of
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.state.setups import FailureTold
 from onceq.core.step.step import Step, rule_for
-from onceq.core.step.units import HeldRange, Transaction
+from onceq.core.step.units import HeldRange, OpenTransaction
 from onceq.model.limits import RECEIVE_BYTES_MAX, RECEIVE_MESSAGES_MAX
 from onceq.model.requests import Access, Claim, Fetch, MoveMessage, Reject
 from onceq.model.resultcodes import MessageClass
@@ -34,7 +34,7 @@ from onceq.model.resultcodes import MessageClass
 # ---- receive exact -------------------------------------------------------------------------------
 
 
-def held_by(tx: Transaction, queue: Queue, lookup: int) -> HeldRange | None:
+def held_by(tx: OpenTransaction, queue: Queue, lookup: int) -> HeldRange | None:
     """Return the receive of a transaction that holds a message, cut down to this one message."""
     index, counter = place_of(lookup)
     for at in range(len(tx.receives) - 1, -1, -1):

@@ -203,7 +203,7 @@ HEAD_PEERS_MAX: Final = 1_000
 """Queue managers of which ends are kept; the one that was heard longest ago goes."""
 
 
-class Head(NamedTuple):
+class TrailHead(NamedTuple):
     """The end of a trail: the number of its last act, its digest, and when it was told."""
 
     number: int
@@ -217,9 +217,9 @@ class TrailHeads:
     __slots__ = ("_of",)
 
     def __init__(self) -> None:
-        self._of: dict[bytes, list[Head]] = {}
+        self._of: dict[bytes, list[TrailHead]] = {}
 
-    def __iter__(self) -> Iterator[tuple[bytes, list[Head]]]:
+    def __iter__(self) -> Iterator[tuple[bytes, list[TrailHead]]]:
         return iter(self._of.items())
 
     def knows(self, guid: bytes, number: int, digest: bytes) -> bool:
@@ -229,9 +229,9 @@ class TrailHeads:
 
     def apply(self, setup: HeadTold) -> None:
         """Apply a setup."""
-        self.told(setup.source, Head(setup.number, setup.digest, setup.at_s))
+        self.told(setup.source, TrailHead(setup.number, setup.digest, setup.at_s))
 
-    def told(self, guid: bytes, head: Head) -> None:
+    def told(self, guid: bytes, head: TrailHead) -> None:
         """A manager has told its end."""
         heads = self._of.setdefault(guid, [])
         # The first of an hour stays: what comes quickly pushes out nothing.
@@ -252,7 +252,7 @@ class TrailHeads:
     def load(self, rows: list[list[Any]]) -> None:
         """From a checkpoint."""
         for guid, number, digest, at_s in rows:
-            head = Head(number, bytes.fromhex(digest), at_s)
+            head = TrailHead(number, bytes.fromhex(digest), at_s)
             self._of.setdefault(bytes.fromhex(guid), []).append(head)
 
 

@@ -58,7 +58,7 @@ _OLD_NUMBERS: Final = 4
 """Behind the first one, in checkpoints of versions that wrote no notes."""
 
 
-class Rows(MutableRecord):
+class DatabaseRows(MutableRecord):
     """Of one database.
 
     Attributes:
@@ -94,13 +94,13 @@ class SeenRows:
     __slots__ = ("_by_name", "set_back")
 
     def __init__(self) -> None:
-        self._by_name: dict[str, Rows] = {}
+        self._by_name: dict[str, DatabaseRows] = {}
         self.set_back: set[str] = set()
         """Names of those of which rows are missing."""
 
-    def get(self, name: str) -> Rows:
+    def get(self, name: str) -> DatabaseRows:
         """Of one; as of one that nothing is known of, if so."""
-        return self._by_name.get(name) or Rows()
+        return self._by_name.get(name) or DatabaseRows()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_name)
@@ -114,7 +114,7 @@ class SeenRows:
         """A branch, which ``by`` has promised, was committed because its row is there."""
         rows = self._by_name.get(name)
         if rows is None:
-            rows = self._by_name[name] = Rows(by=by)
+            rows = self._by_name[name] = DatabaseRows(by=by)
         if number > (rows.mark or rows.kept):
             rows.behind += 1
         else:
@@ -150,7 +150,7 @@ class SeenRows:
         """The database is taken as it is: which rows it has up to the last, nobody asks."""
         rows = self.get(name)
         if rows.last:
-            self._by_name[name] = Rows(kept=rows.last, last=rows.last, by=rows.by)
+            self._by_name[name] = DatabaseRows(kept=rows.last, last=rows.last, by=rows.by)
             self.set_back.discard(name)
 
     def dump(self) -> list[list[Any]]:
@@ -163,7 +163,7 @@ class SeenRows:
         for name, kept, *others in rows:
             if len(others) == _OLD_NUMBERS:
                 others.insert(0, False)
-            found = self._by_name[name] = read_row(Rows, [kept, *others])
+            found = self._by_name[name] = read_row(DatabaseRows, [kept, *others])
             if found.missing:
                 self.set_back.add(name)
 
@@ -190,7 +190,7 @@ class Group(Record, frozen=True):
     by: str = ""
 
 
-class Groups:
+class GroupTable:
     """One entry for each application.
 
     Attributes:
@@ -300,7 +300,7 @@ class StoredPackets:
 
 
 @dataclass(slots=True)
-class Branch:
+class PreparedBranch:
     """One prepared branch.
 
     Attributes:
@@ -393,7 +393,7 @@ class Branch:
         return parts
 
 
-def decode_branch(payload: memoryview, address: int = 0) -> Branch:
+def decode_branch(payload: memoryview, address: int = 0) -> PreparedBranch:
     """Read one back.
 
     Args:
@@ -427,7 +427,7 @@ def decode_branch(payload: memoryview, address: int = 0) -> Branch:
         decides, partners = head.get("decides", ("", ()))
         format_id, gtrid, bqual = head["xid"]
         xid = Xid(format_id, bytes.fromhex(gtrid), bytes.fromhex(bqual))
-        return Branch(
+        return PreparedBranch(
             head["number"], xid, head["at"], head["sends"], head["receives"],
             bodies, laid, message, transaction,
             Phase[head["by_hand"]] if head["by_hand"] else None, bytes.fromhex(decides),
@@ -448,7 +448,7 @@ def _table(payload: memoryview, at: int, count: int) -> tuple[array[int], int]:
 
 
 @dataclass(slots=True)
-class Decided:
+class PartnerDecision:
     """A commit that partners are to be told of.
 
     Attributes:
@@ -527,30 +527,30 @@ class Branches:
 
     def __init__(self, space: Space) -> None:
         self._space = space
-        self._by_xid: dict[Xid, Branch] = {}
-        self._by_number: dict[int, Branch] = {}
-        self._groups: dict[bytes, dict[int, Branch]] = {}
+        self._by_xid: dict[Xid, PreparedBranch] = {}
+        self._by_number: dict[int, PreparedBranch] = {}
+        self._groups: dict[bytes, dict[int, PreparedBranch]] = {}
         """Prepared branches that belong to groups, by prefix and number."""
-        self._attempts: dict[bytes, dict[int, Branch]] = {}
+        self._attempts: dict[bytes, dict[int, PreparedBranch]] = {}
         """The same, by global identifier, which the branches of one attempt have in common."""
         self.rows = SeenRows()
-        self.decisions: dict[bytes, Decided] = {}
+        self.decisions: dict[bytes, PartnerDecision] = {}
         """Commits that not all partners are known to have carried out, by global identifier; only
         ``_decide`` and ``carried_out`` change it."""
         self.held_by, self.decided_by = OwnerCounts(), OwnerCounts()
         """Whose the branches and the decisions are."""
 
-    def __iter__(self) -> Iterator[Branch]:
+    def __iter__(self) -> Iterator[PreparedBranch]:
         return iter(self._by_xid.values())
 
     def __len__(self) -> int:
         return len(self._by_xid)
 
-    def get(self, xid: Xid) -> Branch | None:
+    def get(self, xid: Xid) -> PreparedBranch | None:
         """The branch, if it is prepared or was decided by hand."""
         return self._by_xid.get(xid)
 
-    def add(self, branch: Branch) -> None:
+    def add(self, branch: PreparedBranch) -> None:
         """It is prepared; what it has laid is kept."""
         for laid in branch.laid:
             self._space.add(laid.address, laid.size)
@@ -578,7 +578,7 @@ class Branches:
                 branch.sends, branch.receives, branch.bodies, branch.laid = [], [], [], []
                 branch.next_message = branch.next_transaction = 0
         if marks.gtrid:
-            self._decide(marks.gtrid, Decided(marks.partners, wall_s, marks.by))
+            self._decide(marks.gtrid, PartnerDecision(marks.partners, wall_s, marks.by))
 
     def apply(self, setup: Setup) -> None:
         """Apply a setup."""
@@ -604,9 +604,9 @@ class Branches:
             if guid:
                 known = self.decisions.get(xid.gtrid)
                 partners = (*(known.partners if known else ()), partner_name(guid))
-                self._decide(xid.gtrid, Decided(partners, at_s, by))
+                self._decide(xid.gtrid, PartnerDecision(partners, at_s, by))
 
-    def _decide(self, gtrid: bytes, made: Decided) -> None:
+    def _decide(self, gtrid: bytes, made: PartnerDecision) -> None:
         self.carried_out(gtrid)
         self.decisions[gtrid] = made
         self.decided_by.add(made.by)
@@ -617,19 +617,19 @@ class Branches:
         if made is not None:
             self.decided_by.drop(made.by)
 
-    def drop(self, branch: Branch) -> None:
+    def drop(self, branch: PreparedBranch) -> None:
         """It is over."""
         self.held_by.drop(branch.by)
         self._leave_group(branch)
         self._let_go(branch)
         del self._by_xid[branch.xid], self._by_number[branch.number]
 
-    def _let_go(self, branch: Branch) -> None:
+    def _let_go(self, branch: PreparedBranch) -> None:
         """What it has laid is kept no longer for its sake: queues may have taken it over."""
         for laid in branch.laid:
             self._space.sub(laid.address, laid.size)
 
-    def _leave_group(self, branch: Branch) -> None:
+    def _leave_group(self, branch: PreparedBranch) -> None:
         tables = ((self._groups, group_of(branch.xid)), (self._attempts, branch.xid.gtrid))
         for table, key in tables:
             group = table.get(key, {})
@@ -637,11 +637,11 @@ class Branches:
             if not group:
                 table.pop(key, None)
 
-    def of_group(self, prefix: bytes) -> list[Branch]:
+    def of_group(self, prefix: bytes) -> list[PreparedBranch]:
         """Prepared branches of a group, in the order of their numbers."""
         return list(self._groups.get(prefix, {}).values())
 
-    def attempt(self, gtrid: bytes) -> Branch | None:
+    def attempt(self, gtrid: bytes) -> PreparedBranch | None:
         """The first branch that is prepared of an attempt at a group; None: there is none."""
         return next(iter(self._attempts.get(gtrid, {}).values()), None)
 
@@ -650,7 +650,7 @@ class Branches:
         branch = self._by_number.get(number)
         return branch is not None and branch.by_hand is None
 
-    def numbered(self, number: int) -> Branch:
+    def numbered(self, number: int) -> PreparedBranch:
         """The branch of a record; raises KeyError."""
         return self._by_number[number]
 
@@ -666,7 +666,7 @@ class Branches:
         """From a checkpoint; ``data`` ends with the branches."""
         # Behind the time stands what later versions have added.
         for gtrid, partners, at_s, *more in values["decisions"]:
-            self._decide(bytes.fromhex(gtrid), Decided(tuple(partners), at_s, *more))
+            self._decide(bytes.fromhex(gtrid), PartnerDecision(tuple(partners), at_s, *more))
         self.rows.load(values.get("rows", []))
         at = len(data) - sum(values["sizes"])
         for size in values["sizes"]:

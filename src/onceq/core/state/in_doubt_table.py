@@ -19,7 +19,7 @@ from onceq.core.state.peer_table import Progress
 from onceq.core.state.records import PUT_FINAL
 from onceq.core.state.setups import StreamClaimed
 from onceq.model.limits import DOUBTS_MAX, LEFT_STREAMS_MAX, PASSED_RANGES_MAX
-from onceq.packet.acks import Memory
+from onceq.packet.acks import StreamMemory
 
 UNNAMED: Final = "private#00000000"
 """Under this key older versions have noted what senders said of streams to any of their public
@@ -274,7 +274,7 @@ class Memories:
     """What was accepted of streams, for senders that ask: the current one stands in Progress."""
 
     def __init__(self) -> None:
-        self._left: OrderedDict[tuple[bytes, str, int], Memory] = OrderedDict()
+        self._left: OrderedDict[tuple[bytes, str, int], StreamMemory] = OrderedDict()
         self._claims: dict[tuple[bytes, str, int], int] = {}
         """Streams that were left, and the stream that goes on with what was not accepted of them
         (``core/transfer/abandoned_streams.py``)."""
@@ -314,7 +314,7 @@ class Memories:
     def _leave(self, progress: Progress) -> None:
         self._keep(progress.source, progress.key, self.current(progress, closed=True))
 
-    def _keep(self, source: bytes, key: str, memory: Memory) -> None:
+    def _keep(self, source: bytes, key: str, memory: StreamMemory) -> None:
         left = self._left
         left[source, key, memory.stream] = memory
         while len(left) > LEFT_STREAMS_MAX:
@@ -334,7 +334,7 @@ class Memories:
         """Another stream of the sender goes on with what was not accepted of one that was left, or
         never begun."""
         if key not in self._left:
-            self._keep(key[0], key[1], Memory(key[2], 1, 0, closed=True))
+            self._keep(key[0], key[1], StreamMemory(key[2], 1, 0, closed=True))
         self._claims[key] = by
 
     def claimed(self, source: bytes, key: str, stream: int) -> int:
@@ -342,16 +342,16 @@ class Memories:
         return self._claims.get((source, key, stream), 0)
 
     @staticmethod
-    def current(progress: Progress, *, closed: bool = False) -> Memory:
+    def current(progress: Progress, *, closed: bool = False) -> StreamMemory:
         """What is known of the stream that a receiver is in."""
         since = progress.last + 1 if progress.vague else progress.since
-        return Memory(progress.stream, since, progress.last, closed, progress.passed)
+        return StreamMemory(progress.stream, since, progress.last, closed, progress.passed)
 
-    def left(self, source: bytes, key: str, stream: int) -> Memory | None:
+    def left(self, source: bytes, key: str, stream: int) -> StreamMemory | None:
         """What is known of a stream that was left."""
         return self._left.get((source, key, stream))
 
-    def before(self, progress: Progress) -> Memory | None:
+    def before(self, progress: Progress) -> StreamMemory | None:
         """The newest stream of a sender to a queue that was left for the one it is in now."""
         found = [
             memory
@@ -360,7 +360,7 @@ class Memories:
         ]
         return max(found, key=lambda memory: memory.stream, default=None)
 
-    def back(self, progress: Progress, stream: int) -> Memory | None:
+    def back(self, progress: Progress, stream: int) -> StreamMemory | None:
         """An operator sets a sender back to a stream that was left; what came behind it is
         forgotten. None: nothing is known of that one any more."""
         self._forgot(progress.source, progress.key, progress.stream)
@@ -378,10 +378,10 @@ class Memories:
         self._left.clear()
         self._claims.clear()
 
-    def __iter__(self) -> Iterator[tuple[tuple[bytes, str, int], Memory]]:
+    def __iter__(self) -> Iterator[tuple[tuple[bytes, str, int], StreamMemory]]:
         return iter(self._left.items())
 
-    def load(self, source: bytes, key: str, memory: Memory, claimed: int = 0) -> None:
+    def load(self, source: bytes, key: str, memory: StreamMemory, claimed: int = 0) -> None:
         """From a checkpoint."""
         self._left[source, key, memory.stream] = memory
         if claimed:

@@ -38,7 +38,7 @@ REGION_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveMessages:
     """Messages whose packets lie in one part of the log (for moving them elsewhere)."""
 
     queue: int

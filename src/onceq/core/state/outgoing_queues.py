@@ -33,7 +33,7 @@ from onceq.model.limits import CONNECTION_HISTORY_MAX, HOLE_MESSAGES, LATE_REFUS
 from onceq.model.names import FormatName, Kind
 from onceq.model.record import MutableRecord, Record
 from onceq.model.resultcodes import ConnectionStatus, MessageClass
-from onceq.packet.acks import Memory
+from onceq.packet.acks import StreamMemory
 
 COMPACT_AT: Final = 1_024
 """Entries let go of before the list is made shorter."""
@@ -351,7 +351,7 @@ class LastError:
     attempts: int = 0
 
 
-class Attempt(Record, frozen=True):
+class ConnectionAttempt(Record, frozen=True):
     """One attempt to connect (Q-10): seconds since 1970, and the reason in words."""
 
     status: ConnectionStatus
@@ -458,14 +458,14 @@ class OutgoingQueue(AnyQueue):
         """The one that serves it: CONNECTED or CLOSING; 0 in other states."""
         self.retry_us = 0
         """When to connect again (monotonic): PUT_OFF; 0 in other states."""
-        self.told: dict[int, Memory] = {}
+        self.told: dict[int, StreamMemory] = {}
         self.stranded_s = 0
         """Since when it is known that the receiver has left the stream that is transmitted."""
         self.inquiries = Inquiries()
         self.knows_delays: bool | None = None
         """Whether the manager that it was connected to last knows of delays (``core/delays.py``).
         None: it is not known."""
-        self.history: deque[Attempt] = deque(maxlen=CONNECTION_HISTORY_MAX)
+        self.history: deque[ConnectionAttempt] = deque(maxlen=CONNECTION_HISTORY_MAX)
         self.sent = 0
         self.plain_sent: dict[int, int] = {}
         self.transmitted: dict[int, int] = {}
@@ -630,7 +630,7 @@ class OutgoingQueue(AnyQueue):
             address = address or begun.address
         elif not address and history:
             address = history[-1].address
-        history.append(Attempt(status, at_s, address, reason))
+        history.append(ConnectionAttempt(status, at_s, address, reason))
 
     def rewind(self) -> None:
         """Everything unacknowledged is to be transmitted (again), from the head on."""

@@ -33,7 +33,7 @@ def place_of(lookup: int) -> tuple[int, int]:
 
 
 @dataclass(slots=True)
-class Handle:
+class QueueHandle:
     """A queue held open (MQOpenQueue). ``by``: the actor that opened it."""
 
     owner: int
@@ -114,8 +114,8 @@ class Queue(AnyQueue):
         self.waiting: dict[tuple[int, int], Receive] = {}
         self.looking: dict[tuple[int, int], Receive] = {}
         """Those of them that only look."""
-        self.handles: dict[int, Handle] = {}
-        self.denying: dict[int, Handle] = {}
+        self.handles: dict[int, QueueHandle] = {}
+        self.denying: dict[int, QueueHandle] = {}
         """Those of them that deny others to receive from it."""
         self.turns = 0
         """How many have denied others to receive from it."""

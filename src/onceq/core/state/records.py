@@ -2,13 +2,14 @@
 
 A ``Change`` is everything that one decision does to messages: ranges that move on, messages that
 come in, streams that progress, the outcome of a commit. It is one record, so it happens entirely or
-not at all (I2). Where it ends or decides an external transaction it carries ``Marks``. A ``Branch``
-is what a prepared branch of such a transaction has promised (``core/state/branch_table.py``). A
-``Setup`` is a rare change, such as a queue that is made; it is JSON.
+not at all (I2). Where it ends or decides an external transaction it carries ``Marks``. A
+``PreparedBranch`` is what a prepared branch of such a transaction has promised
+(``core/state/branch_table.py``). A ``Setup`` is a rare change, such as a queue that is made; it is
+JSON.
 
 The same ``State.apply`` takes these values while running and when a store is read again, so that
 recovery cannot differ from running (I22). The byte form is described with worked bytes in
-``docs/reference/formats/records.md``. ``Reader`` cannot step outside a record.
+``docs/reference/formats/records.md``. ``PayloadReader`` cannot step outside a record.
 
 Upholds: I2, I22, I23 (what does not fit is named, not guessed).
 """
@@ -22,7 +23,13 @@ from enum import IntEnum
 from operator import attrgetter
 from typing import Any, Final
 
-from onceq.core.state.branch_table import KIND_PREPARE, Branch, Marks, decode_branch, decode_marks
+from onceq.core.state.branch_table import (
+    KIND_PREPARE,
+    Marks,
+    PreparedBranch,
+    decode_branch,
+    decode_marks,
+)
 from onceq.core.state.setups import KIND_SETUP, Setup, decode_setup
 from onceq.errors import DamagedRecord, NewerFormat
 from onceq.model.identity import NO_GUID, TransactionId
@@ -34,7 +41,7 @@ HAS_MORE: Final = 1 << 15
 """In the length of a key: four bytes follow behind it."""
 
 
-class Reader:
+class PayloadReader:
     """A cursor over one payload that cannot step outside."""
 
     __slots__ = ("at", "data")
@@ -247,7 +254,7 @@ class Advance:
 
 
 @dataclass(slots=True)
-class Seen:
+class SeenIdentifiers:
     """Identifiers of non-transactional messages, to notice repetitions (EOD-27).
 
     All copies of one send share a number (FN-14), so the destination is part of them; and a
@@ -287,7 +294,7 @@ class Change:
     moves: list[RangeChange] = field(default_factory=list)
     puts: list[Put] = field(default_factory=list)
     advances: list[Advance] = field(default_factory=list)
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[SeenIdentifiers] = field(default_factory=list)
     refused: list[tuple[int, int]] = field(default_factory=list)
     """Stream and number of each message whose refusal this takes."""
     moved: list[Relocated] = field(default_factory=list)
@@ -432,7 +439,7 @@ _MOVED = struct.Struct("<IBI")
 
 
 def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
-    reader = Reader(data)
+    reader = PayloadReader(data)
     head = reader.unpack(_HEAD)
     _, _, advances, wall_s, message, ordinal, transaction, moves, puts, seen, moved = head[:11]
     number, session = head[11:]
@@ -458,7 +465,7 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
             stream = _stream_of(key)
             change.refused += [(stream, number) for number in numbers]
         else:
-            change.seen.append(Seen(source, key, numbers, more))
+            change.seen.append(SeenIdentifiers(source, key, numbers, more))
     none = Run(b"", array(LENGTH_TYPE))
     for _ in range(puts):
         (lane, flags, reason, queue, first, stream, number, expires, confirm_by, message, own,
@@ -506,7 +513,7 @@ def _stream_of(key: str) -> int:
         raise DamagedRecord(f"a refusal of {key!r} makes no sense") from None
 
 
-def _take_packets(reader: Reader, change: Change) -> list[int]:
+def _take_packets(reader: PayloadReader, change: Change) -> list[int]:
     offsets: list[int] = []
     carriers: list[Put | Relocated] = [*change.puts, *change.moved]
     for item in carriers:
@@ -523,7 +530,7 @@ def _take_packets(reader: Reader, change: Change) -> list[int]:
     return offsets
 
 
-def decode(payload: memoryview, address: int) -> tuple[Change, list[int]] | Setup | Branch:
+def decode(payload: memoryview, address: int) -> tuple[Change, list[int]] | Setup | PreparedBranch:
     """Read a record back: a Change with the offsets of its packets, a Setup, or a Branch.
 
     Args:
@@ -544,7 +551,7 @@ def decode(payload: memoryview, address: int) -> tuple[Change, list[int]] | Setu
     if payload[0] == KIND_SETUP:
         return decode_setup(bytes(payload[2:]))
     if payload[0] == KIND_MARKED:
-        reader = Reader(payload)
+        reader = PayloadReader(payload)
         marks = decode_marks(bytes(reader.take(reader.unpack(_MARKED)[3])))
         change, offsets = _decode_change(payload[reader.at :])
         change.marks = marks

@@ -20,7 +20,7 @@ from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from onceq.core.state.audit_trail import ReportRequest, ReportRequests
-from onceq.core.state.branch_table import Branch
+from onceq.core.state.branch_table import PreparedBranch
 from onceq.core.state.in_doubt_table import UNNAMED
 from onceq.core.state.log_space import DueTimes
 from onceq.core.state.peer_table import Progress, Reset
@@ -43,7 +43,7 @@ from onceq.model.names import parse_format_name
 from onceq.model.rights import SharedRights, dump_grants, load_grants
 from onceq.model.run import LENGTH_TYPE, Buffer
 from onceq.model.views.managers import Restored
-from onceq.packet.acks import Memory
+from onceq.packet.acks import StreamMemory
 
 CHECKPOINT_VERSION = 1
 CHECKPOINT_VERSION_FRONTS = 2
@@ -77,7 +77,7 @@ _of_progress = attrgetter(
 )
 
 
-class Snapshot:
+class StateSnapshot:
     """The durable state of one moment, taken along at once, and made into bytes in the end.
 
     Of the messages only their states are copied. The other tables are shared with the state, which
@@ -312,7 +312,7 @@ def _dump_outgoing(row: tuple[tuple[Any, ...], list[tuple[int, int]]]) -> list[A
 
 def snapshot(state: State) -> list[Buffer]:
     """The whole state as bytes, at once."""
-    return Snapshot(state).encode()
+    return StateSnapshot(state).encode()
 
 
 def restore(state: State, checkpoint: bytes) -> None:
@@ -425,7 +425,7 @@ def _restore_streams(state: State, head: dict[str, Any]) -> None:
     for source, key, *reset in head["resets"]:
         state.progress[bytes.fromhex(source), key].reset = read_row(Reset, reset)
     for source, key, stream, since, last, passed, *claimed in head["left"]:
-        memory = Memory(stream, since, last, True, tuple(map(tuple, passed)))
+        memory = StreamMemory(stream, since, last, True, tuple(map(tuple, passed)))
         state.memories.load(bytes.fromhex(source), key, memory, sum(claimed))
     for source, key, stream in head["forgotten"]:
         state.memories.forgotten[bytes.fromhex(source), key] = stream
@@ -496,11 +496,11 @@ def replay(
         apply(state, decode(payload, at + FRAME_HEADER), at)
 
 
-def apply(state: State, record: tuple[Change, list[int]] | Setup | Branch, at: int) -> None:
+def apply(state: State, record: tuple[Change, list[int]] | Setup | PreparedBranch, at: int) -> None:
     """Change a State as a record says; raises DamagedRecord where it does not fit."""
     if isinstance(record, Setup):
         state.apply_setup(record)
-    elif isinstance(record, Branch):
+    elif isinstance(record, PreparedBranch):
         state.apply_branch(record, at)
     else:
         change, offsets = record

@@ -16,7 +16,7 @@ from typing import Final
 
 from onceq.core.state import setups
 from onceq.core.state.audit_trail import ReportRequest, ReportRequests, Trail, TrailHeads
-from onceq.core.state.branch_table import Branch, Branches, Groups
+from onceq.core.state.branch_table import Branches, GroupTable, PreparedBranch
 from onceq.core.state.client_memory import Outcomes
 from onceq.core.state.in_doubt_table import UNNAMED, Doubt, Doubts, Memories
 from onceq.core.state.job_table import Jobs
@@ -60,7 +60,7 @@ from onceq.core.state.records import (
     Put,
     RangeChange,
     Relocated,
-    Seen,
+    SeenIdentifiers,
 )
 from onceq.core.state.setups import Setup, row_of
 from onceq.errors import DamagedRecord
@@ -74,7 +74,7 @@ from onceq.model.rights import SharedRights, grant_of_row, load_grants, rights_o
 from onceq.model.run import InTwoParts, starts_of
 from onceq.model.tokens import Token, Tokens
 from onceq.model.views.managers import Restored
-from onceq.packet.acks import Memory
+from onceq.packet.acks import StreamMemory
 
 IN_DOUBT = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
 NEGATIVE = 0x8000
@@ -95,7 +95,7 @@ class State(QueueTables):
         """Second in which the first message stream of a manager was noted."""
         self.outcomes, self.memories = Outcomes(), Memories()
         self.branches = Branches(self.space)
-        self.groups = Groups()
+        self.groups = GroupTable()
         self.trail, self.heads, self.tokens, self.jobs = Trail(), TrailHeads(), Tokens(), Jobs()
         self.receipts = Receipts()
         """Where receipts of streams go that came over HTTP (HTTP-5)."""
@@ -354,7 +354,7 @@ class State(QueueTables):
             return ()
         return holders(outgoing, self.bindings.guid_of(outgoing.bound_name))
 
-    def memory_of(self, source: bytes, key: str, stream: int) -> Memory | None:
+    def memory_of(self, source: bytes, key: str, stream: int) -> StreamMemory | None:
         """What is known of a stream to a queue here; None: nothing any more."""
         progress = self.progress.get((source, key))
         if progress is not None and progress.stream == stream:
@@ -399,7 +399,7 @@ class State(QueueTables):
         while len(self.refused) > limits.REFUSALS_MAX:
             self.refused.popitem(last=False)
 
-    def see(self, seen: Seen, wall_s: int) -> None:
+    def see(self, seen: SeenIdentifiers, wall_s: int) -> None:
         """Identifiers have come, and are remembered for a while."""
         known, source, key = self.seen, seen.source, seen.key
         for number in seen.numbers:
@@ -412,7 +412,7 @@ class State(QueueTables):
         lane = self.all_queues[moved.queue].lanes[moved.lane]
         lane.relocate(list(moved.counters), address, moved.packets.lengths)
 
-    def apply_branch(self, branch: Branch, position: int) -> None:
+    def apply_branch(self, branch: PreparedBranch, position: int) -> None:
         """A branch of an external transaction is prepared; its record lies at ``position``."""
         self.next_number = max(self.next_number, branch.number + 1)
         if branch.laid:

@@ -395,7 +395,7 @@ class Watch:
         del self.refused_ahead[guid]
 
 
-class Sessions:
+class PeerSessions:
     """See the module."""
 
     def __init__(self) -> None:
@@ -455,7 +455,7 @@ class Target:
 
     Running tables, written by the rooms ``names`` and ``management``. What was found for a name
     holds until queues, routes or the directory change: whoever changes one of them calls
-    ``Names.changed``.
+    ``NameTable.changed``.
 
     Attributes:
         queue: Of this manager, or an outgoing queue.
@@ -565,7 +565,7 @@ class Mode(IntEnum):
     ONLINE = 2
 
 
-class Names:
+class NameTable:
     """See the module."""
 
     def __init__(

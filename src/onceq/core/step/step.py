@@ -28,15 +28,15 @@ from enum import IntEnum
 from heapq import heappush
 from typing import Any, Final, TypeVar
 
-from onceq.core.decision import Action, Answer, Decision, Notice, Record, TellAct
+from onceq.core.decision import Action, Answer, Decision, LogRecord, Notice, TellAct
 from onceq.core.inputs import TellDoors, TellTrail
-from onceq.core.state.branch_table import Branch
+from onceq.core.state.branch_table import PreparedBranch
 from onceq.core.state.positions import GIVES_BACK
 from onceq.core.state.queues import AnyQueue, Queue
 from onceq.core.state.records import Change, Put, RangeChange
 from onceq.core.state.setups import ActRepeated, Noted, NumbersReserved, Setup
 from onceq.core.state.state import State
-from onceq.core.step.connections import Names, Sessions
+from onceq.core.step.connections import NameTable, PeerSessions
 from onceq.core.step.units import UNRECEIVED, Counts, Readers, RecentEndings, Units
 from onceq.errors import InsufficientResources
 from onceq.model.audit_trail import BEGIN
@@ -111,8 +111,8 @@ class Step:
         self.state = State(identity)
         self.units = Units()
         self.readers = Readers()
-        self.sessions = Sessions()
-        self.names = Names(identity, addresses, routes, peers)
+        self.sessions = PeerSessions()
+        self.names = NameTable(identity, addresses, routes, peers)
         self.actors: dict[int, Actor] = {}
         self.limited: dict[int, Actor] = {}
         self.who: dict[int, str] = {}
@@ -164,7 +164,7 @@ class Step:
             if move.op in UNRECEIVED and isinstance(self.state.all_queues[move.queue], Queue):
                 self.ended.note(move)
 
-    def prepared(self, branch: Branch) -> None:
+    def prepared(self, branch: PreparedBranch) -> None:
         """Put a promise on record."""
         payload, head = branch.record(self.position + FRAME_HEADER)
         position = self._append(payload, head, forced=True)
@@ -178,7 +178,7 @@ class Step:
     def _append(self, payload: bytes, head: int, *, forced: bool, held: bool = False) -> int:
         position = self.position
         self.position = position + frame_size(len(payload), head)
-        self.decision.records.append(Record(payload, position, forced, head, held))
+        self.decision.records.append(LogRecord(payload, position, forced, head, held))
         return position
 
     def act(self, action: Action) -> None:

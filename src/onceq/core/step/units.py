@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 
 from onceq.core.state.client_memory import Fences, Read
 from onceq.core.state.queue_tables import DAMAGED
-from onceq.core.state.queues import Handle, Queue
+from onceq.core.state.queues import Queue, QueueHandle
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.step.connections import CheckedBatch
 from onceq.errors import OnceqError, TransactionOver
@@ -75,7 +75,7 @@ class GroupOver:
 
 
 @dataclass(slots=True)
-class Transaction:
+class OpenTransaction:
     """A unit of work that is not decided yet; it does not survive (SND-8), unless it is a branch
     of an external transaction and prepared.
 
@@ -120,13 +120,13 @@ class Units:
     """See the module."""
 
     def __init__(self) -> None:
-        self.transactions: dict[tuple[int, int], Transaction] = {}
+        self.transactions: dict[tuple[int, int], OpenTransaction] = {}
         """By owner and number: those at which somebody is at work."""
         self.open_by = OwnerCounts()
         """Whose those are that were begun, and are neither over nor prepared."""
-        self.branches: dict[Xid, Transaction] = {}
+        self.branches: dict[Xid, OpenTransaction] = {}
         """Transactions that are branches: at work, suspended, ended or prepared."""
-        self.deciding: dict[bytes, Transaction] = {}
+        self.deciding: dict[bytes, OpenTransaction] = {}
         """Open transactions that will decide for partners, by global identifier."""
         self.telling: dict[bytes, int] = {}
         """Decisions that an application is telling to its partners, and its owner number."""
@@ -145,20 +145,20 @@ class Units:
         self.fences = Fences()
         """Commits whose outcome was told as aborted."""
 
-    def closed(self, tx: Transaction) -> None:
+    def closed(self, tx: OpenTransaction) -> None:
         """It is over, or prepared."""
         if tx.by is not None:
             self.open_by.drop(tx.by)
             tx.by = None
 
-    def all(self) -> Iterator[Transaction]:
+    def all(self) -> Iterator[OpenTransaction]:
         """Every unit of work that is not over, whether anybody is at work in it or not."""
         yield from self.transactions.values()
         for tx in self.branches.values():
             if tx.phase is not Phase.ACTIVE:
                 yield tx
 
-    def find(self, owner: int, number: int, now: Now) -> Transaction:
+    def find(self, owner: int, number: int, now: Now) -> OpenTransaction:
         """An open transaction; raises TransactionOver, or why it could not be begun."""
         tx = self.transactions.get((owner, number))
         if tx is None:
@@ -180,7 +180,7 @@ class Units:
         if len(self.refused) > REFUSED_MAX:
             del self.refused[next(iter(self.refused))]
 
-    def stored(self, tx: Transaction) -> None:
+    def stored(self, tx: OpenTransaction) -> None:
         """What a transaction will send is in the log, and not in memory any more."""
         self.open_bytes -= tx.bytes
         tx.bytes = 0
@@ -205,7 +205,7 @@ K = TypeVar("K")
 
 
 @dataclass(slots=True)
-class Cursor:
+class QueueCursor:
     """A place in a queue: lookup identifier of the message that it stands at, or of the one that
     was received through it; 0 and 0: fresh.
 
@@ -239,10 +239,10 @@ class Readers:
         """Those that wait through a handle."""
         self.of: dict[int, dict[tuple[int, int], None]] = {}
         """Those of an owner."""
-        self.handles: dict[int, Handle] = {}
+        self.handles: dict[int, QueueHandle] = {}
         self.handles_of: dict[int, dict[int, None]] = {}
         """Those of an owner."""
-        self.cursors: dict[int, Cursor] = {}
+        self.cursors: dict[int, QueueCursor] = {}
         self.timers_kept = 0
         """Timers that were left when those of receives that are over were taken out."""
         self.next_handle = 1
@@ -250,7 +250,7 @@ class Readers:
         self.retries: dict[int, int] = {}
         """When (monotonic us) the next message of a queue has waited long enough in ``;retry``."""
 
-    def opened(self, handle: Handle) -> None:
+    def opened(self, handle: QueueHandle) -> None:
         """A queue is held open; the handle has the next number."""
         number = self.next_handle
         self.handles[number] = handle
@@ -258,7 +258,7 @@ class Readers:
         self.handles_by.add(handle.by)
         self.next_handle = number + 1
 
-    def closed(self, number: int) -> Handle:
+    def closed(self, number: int) -> QueueHandle:
         """A handle is given up."""
         handle = self.handles.pop(number)
         _drop(self.handles_of, handle.owner, number)
@@ -267,7 +267,7 @@ class Readers:
             self.taken_away(cursor)
         return handle
 
-    def placed(self, cursor: Cursor) -> int:
+    def placed(self, cursor: QueueCursor) -> int:
         """A cursor is made; its number."""
         number = self.next_handle
         self.cursors[number] = cursor

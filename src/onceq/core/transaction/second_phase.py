@@ -32,7 +32,7 @@ from onceq.core.state.queues import Queue
 from onceq.core.state.records import Change
 from onceq.core.state.setups import GroupCommitted, GroupForgotten
 from onceq.core.step.step import ChangeBuilder, Step, Timer, refusal, rule_for
-from onceq.core.step.units import GroupOver, Transaction
+from onceq.core.step.units import GroupOver, OpenTransaction
 from onceq.core.transaction.unit_of_work import PHASES, Verb, put_back, release, take_effect
 from onceq.model.branches import (
     Phase,
@@ -54,7 +54,7 @@ from onceq.model.views.looks import GroupResult
 # ---- second phase --------------------------------------------------------------------------------
 
 
-def carry_out(step: Step, tx: Transaction, *, by_hand: Phase | None = None) -> Sent:
+def carry_out(step: Step, tx: OpenTransaction, *, by_hand: Phase | None = None) -> Sent:
     """Carry out all of a branch, in one record with its end.
 
     Args:
@@ -76,7 +76,7 @@ def carry_out(step: Step, tx: Transaction, *, by_hand: Phase | None = None) -> S
     return result
 
 
-def _numbered(tx: Transaction) -> bool:
+def _numbered(tx: OpenTransaction) -> bool:
     """Return whether its messages have their numbers since the promise."""
     for batch in tx.sends:  # noqa: SIM110 - a generator costs more calls
         if batch.written is None:
@@ -97,7 +97,7 @@ def _stays_here(step: Step, change: Change) -> bool:
     return True
 
 
-def undo_promised(step: Step, tx: Transaction, *, by_hand: Phase | None = None) -> None:
+def undo_promised(step: Step, tx: OpenTransaction, *, by_hand: Phase | None = None) -> None:
     """Undo a prepared branch, on record; ``by_hand`` as in ``carry_out``."""
     assert tx.branch, "only what is prepared is undone by a record of its own"
     release(step, tx)
@@ -115,7 +115,7 @@ LOOKS = 8
 """Checks of all such branches within the allowed time."""
 
 
-def watch(step: Step, tx: Transaction) -> None:
+def watch(step: Step, tx: OpenTransaction) -> None:
     """Limit the wait of a newly prepared branch, if this manager decides it.
 
     Their coordinator prepares branches here and dies, or abandons an attempt, before it asks for
@@ -136,7 +136,7 @@ def watch(step: Step, tx: Transaction) -> None:
     step.timer(step.now.mono_us + wait_us, Timer.UNDECIDED, None)
 
 
-def _ours(step: Step, tx: Transaction) -> bool:
+def _ours(step: Step, tx: OpenTransaction) -> bool:
     if tx.phase not in PHASES[Verb.TIME_OUT] or tx.xid is None:
         return False
     return decider_of(tx.xid.gtrid) == step.identity.guid
@@ -159,7 +159,7 @@ def on_timer(step: Step, nobody: object) -> None:
             _undo(step, tx)
 
 
-def _undo(step: Step, tx: Transaction) -> None:
+def _undo(step: Step, tx: OpenTransaction) -> None:
     text = (
         f"nobody had asked to commit it within {step.settings.undecided_s} s (setting undecided_s)"
     )
@@ -321,7 +321,7 @@ def _same(known: Group, item: CommitGroup) -> None:
         )
 
 
-def _promised(step: Step, item: CommitGroup, xid: Xid) -> Transaction:
+def _promised(step: Step, item: CommitGroup, xid: Xid) -> OpenTransaction:
     tx = step.units.branches.get(xid)
     if tx is not None and tx.phase is Phase.PREPARED:
         return tx

@@ -35,7 +35,7 @@ from onceq.core.state.setups import FailureTold
 from onceq.core.step.connections import CheckedBatch
 from onceq.core.step.step import AuditEntry, ChangeBuilder, Step, Timer, note_act, rule_for
 from onceq.core.step.step import check as check_share
-from onceq.core.step.units import CopiedRange, HeldRange, Transaction
+from onceq.core.step.units import CopiedRange, HeldRange, OpenTransaction
 from onceq.model.branches import Phase, Xid
 from onceq.model.marks import RETURNED_MARK, SECOND_US, undelayed, untraced
 from onceq.model.requests import Abort, AskOutcome, Begin, Commit, Promise, Send
@@ -176,7 +176,7 @@ def _open_or_refuse(step: Step, owner: int, number: int, idle_us: int | None) ->
 
 def open_unit(
     step: Step, owner: int, number: int, idle_us: int | None = None
-) -> Transaction:  # fmt: skip
+) -> OpenTransaction:  # fmt: skip
     """Open a new unit of work; raises UsageError or InsufficientResources."""
     check_free(step, owner, number)
     # Every transaction comes here: the checks of the called functions come first, without a call.
@@ -184,7 +184,7 @@ def open_unit(
         check_share(step, step.known_by(owner), Thing.TRANSACTIONS, step.units.open_by)
     now_us = step.now.mono_us
     by = step.who.get(owner, "")
-    tx = Transaction(owner, number, step.now.wall_s, used_us=now_us, idle_us=idle_us, by=by)
+    tx = OpenTransaction(owner, number, step.now.wall_s, used_us=now_us, idle_us=idle_us, by=by)
     step.units.transactions[owner, number] = tx
     step.units.open_by.add(by)
     limit_us = step.settings.transaction_idle_s * SECOND_US if idle_us is None else idle_us
@@ -264,7 +264,7 @@ def commit(step: Step, item: Commit) -> None:
         by = step.who.get(item.owner, "")
         sends = [prepare(step, item.items[0], None, transactional=True, by=by)]
     else:
-        tx = Transaction(item.owner, 0, step.now.wall_s)
+        tx = OpenTransaction(item.owner, 0, step.now.wall_s)
         sends = prepared_all(step, item.items, tx, step.who.get(item.owner, ""))
         # Before they take effect: dead letters and acknowledgments of this change ask how full
         # queues are, and would count both the promise and the put.
@@ -300,7 +300,7 @@ def _returned(extension: bytes) -> bool:
     return untraced(undelayed(extension)[0])[0].endswith(RETURNED_MARK)
 
 
-def last_sends(step: Step, item: Commit | Promise, tx: Transaction) -> list[CheckedBatch]:
+def last_sends(step: Step, item: Commit | Promise, tx: OpenTransaction) -> list[CheckedBatch]:
     """Prepare what a commit or a promise brings along. If a send was refused, now or before, and
     was not wrong in itself, undo the transaction instead.
 
@@ -370,7 +370,7 @@ def abort(step: Step, item: Abort) -> None:
     step.answer(item.owner, item.request, None)
 
 
-def undo(step: Step, tx: Transaction, why: str = "", *, blameless: bool = False) -> None:
+def undo(step: Step, tx: OpenTransaction, why: str = "", *, blameless: bool = False) -> None:
     """Undo a unit of work: nothing was sent; what was received goes back to its place (SND-4,
     RCV-12).
 
@@ -390,7 +390,7 @@ def undo(step: Step, tx: Transaction, why: str = "", *, blameless: bool = False)
         given_back(step, back)
 
 
-def release(step: Step, tx: Transaction) -> None:
+def release(step: Step, tx: OpenTransaction) -> None:
     """Remove it from the tables, and free its room."""
     if tx.phase is Phase.ACTIVE:
         del step.units.transactions[tx.owner, tx.number]
@@ -496,12 +496,12 @@ def _look_in(step: Step, after_us: int) -> None:
     step.timer(step.units.idle_look_us, Timer.IDLE, None)
 
 
-def _limit_us(step: Step, tx: Transaction) -> int:
+def _limit_us(step: Step, tx: OpenTransaction) -> int:
     """Return how long a transaction may be idle; 0: without limit."""
     return step.settings.transaction_idle_s * SECOND_US if tx.idle_us is None else tx.idle_us
 
 
-def _undo(step: Step, tx: Transaction, limit_us: int) -> None:
+def _undo(step: Step, tx: OpenTransaction, limit_us: int) -> None:
     """Undo it; its received messages are not at fault, so this abort does not count (SND-21)."""
     whose = "setting transaction_idle_s" if tx.idle_us is None else "the limit of its program"
     text = f"nothing had happened in it for {limit_us // SECOND_US} s ({whose})"

@@ -41,12 +41,12 @@ from onceq.core.decision import Notice
 from onceq.core.names import one_name
 from onceq.core.send import prepared_all, store_packets
 from onceq.core.state import setups
-from onceq.core.state.branch_table import Branch
+from onceq.core.state.branch_table import PreparedBranch
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.queues import Queue
 from onceq.core.step.connections import CheckedBatch, Deadlines, StoredBatch, Target
 from onceq.core.step.step import Step, refusal, rule_for
-from onceq.core.step.units import HeldRange, Transaction
+from onceq.core.step.units import HeldRange, OpenTransaction
 from onceq.core.transaction import second_phase
 from onceq.core.transaction.second_phase import carry_out, undo_promised
 from onceq.core.transaction.unit_of_work import (
@@ -60,7 +60,7 @@ from onceq.core.transaction.unit_of_work import (
 )
 from onceq.model import requests
 from onceq.model.branches import (
-    Decision,
+    DecisionState,
     Join,
     Leave,
     Phase,
@@ -143,7 +143,7 @@ def note_of(p: CheckedBatch) -> dict[str, Any]:
     return note
 
 
-def batches_of(step: Step, branch: Branch) -> list[CheckedBatch]:
+def batches_of(step: Step, branch: PreparedBranch) -> list[CheckedBatch]:
     """Rebuild the batches of a branch."""
     if not branch.laid:
         notes = zip(branch.sends, branch.bodies, strict=True)
@@ -249,7 +249,7 @@ def end(step: Step, item: requests.EndBranch) -> None:
     step.answer(item.owner, item.request, None)
 
 
-def _at_work(tx: Transaction, item: requests.EndBranch | requests.PrepareBranch) -> bool:
+def _at_work(tx: OpenTransaction, item: requests.EndBranch | requests.PrepareBranch) -> bool:
     """Return whether the asking application is at work in it; raises BranchState if another is."""
     if tx.phase is Phase.ACTIVE and (tx.owner, tx.number) != (item.owner, item.transaction):
         raise errors.BranchState(
@@ -267,7 +267,7 @@ def admitted(step: Step) -> None:
         )
 
 
-def _known(step: Step, xid: Xid) -> Transaction:
+def _known(step: Step, xid: Xid) -> OpenTransaction:
     """Return a branch, prepared or not; raise what XA says of others."""
     tx = step.units.branches.get(xid)
     if tx is None:
@@ -333,7 +333,7 @@ def prepare(step: Step, item: requests.PrepareBranch) -> None:
     step.answer(item.owner, item.request, Vote.PREPARED)
 
 
-def put_on_record(step: Step, tx: Transaction, by: str) -> Branch:
+def put_on_record(step: Step, tx: OpenTransaction, by: str) -> PreparedBranch:
     """Promise both outcomes of a unit of work that is a branch, in one record.
 
     Args:
@@ -349,7 +349,7 @@ def put_on_record(step: Step, tx: Transaction, by: str) -> Branch:
         undo(step, tx)
         raise errors.RolledBack(f"{full}; this one was rolled back")
     laid, message, transaction = store_packets(step, tx)
-    branch = Branch(
+    branch = PreparedBranch(
         step.state.next_number, tx.xid, step.now.wall_s, list(map(note_of, tx.sends)),
         list(map(list, map(astuple, tx.receives))),
         [] if laid else list(map(messages_of, tx.sends)), laid, message, transaction,
@@ -373,7 +373,7 @@ def restore(step: Step, key: bytes) -> None:
         if branch.by_hand is not None:
             continue
         # No application is at work in it: owners have numbers from 1 on, and so have transactions.
-        tx = Transaction(0, -branch.number, branch.prepared_s, used_us=step.now.mono_us)
+        tx = OpenTransaction(0, -branch.number, branch.prepared_s, used_us=step.now.mono_us)
         tx.sends = batches_of(step, branch)
         tx.receives = [_held(values) for values in branch.receives]
         tx.targets = {held.to for held in tx.receives if held.to}
@@ -495,13 +495,13 @@ def decision(step: Step, item: requests.AskDecision) -> None:
     """Answer what was decided; what is neither on record nor open never will be decided."""
     at_work = item.gtrid in step.units.deciding or item.gtrid in step.units.telling
     if at_work:
-        answer = Decision.OPEN
+        answer = DecisionState.OPEN
     elif item.gtrid in step.state.branches.decisions:
-        answer = Decision.COMMITTED
+        answer = DecisionState.COMMITTED
     elif step.state.branches.attempt(item.gtrid) is not None:
-        answer = Decision.OPEN
+        answer = DecisionState.OPEN
     else:
-        answer = Decision.ABORTED
+        answer = DecisionState.ABORTED
     step.answer(item.owner, item.request, answer)
 
 
@@ -576,10 +576,10 @@ def promise(step: Step, item: requests.Promise) -> None:
     step.answer(item.owner, item.request, answer)
 
 
-def _unit_of(step: Step, item: requests.Promise) -> Transaction:
+def _unit_of(step: Step, item: requests.Promise) -> OpenTransaction:
     """Return the unit of work that is to be promised; raise why it cannot be."""
     if not item.transaction:
-        return Transaction(item.owner, 0, step.now.wall_s, phase=Phase.ENDED)
+        return OpenTransaction(item.owner, 0, step.now.wall_s, phase=Phase.ENDED)
     tx = step.units.find(item.owner, item.transaction, step.now)
     if tx.xid is not None:
         raise errors.BranchState(

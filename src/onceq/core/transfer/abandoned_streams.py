@@ -48,7 +48,7 @@ from onceq.model.identity import guid_text
 from onceq.model.limits import INQUIRY_STREAMS_MAX
 from onceq.model.names import Kind
 from onceq.model.resultcodes import MessageClass
-from onceq.packet.acks import STALE, Inquiry, Memory, OrderAck, TurnedAway, inquiry
+from onceq.packet.acks import STALE, Inquiry, OrderAck, StreamMemory, TurnedAway, inquiry
 
 ASKED_MAX: Final = INQUIRY_STREAMS_MAX - 2
 """Streams in one question, beside the fence and the stream that the receiver is in."""
@@ -129,7 +129,7 @@ def _waiting(outgoing: OutgoingQueue) -> list[Stretch]:
 # ---- what is answered -------------------------------------------------------------------------
 
 
-def learn(step: Step, peer: Peer, memories: list[Memory]) -> None:
+def learn(step: Step, peer: Peer, memories: list[StreamMemory]) -> None:
     """Apply what the receiver reports about streams to one queue."""
     outgoing = _asked(step, peer, memories)
     if outgoing is None:
@@ -165,7 +165,7 @@ def learn(step: Step, peer: Peer, memories: list[Memory]) -> None:
         _fence(step, outgoing, here)
 
 
-def _asked(step: Step, peer: Peer, memories: list[Memory]) -> OutgoingQueue | None:
+def _asked(step: Step, peer: Peer, memories: list[StreamMemory]) -> OutgoingQueue | None:
     """Return the outgoing queue of the question; only its own session may answer."""
     for memory in memories:
         outgoing = step.state.streams.get(memory.stream)

@@ -38,7 +38,7 @@ from onceq.core.rights import passes_on
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.positions import Link
 from onceq.core.state.queue_tables import DEAD_LETTER
-from onceq.core.state.records import PUT_DEADLETTER, PUT_EXPRESS, PUT_WANTS, Seen
+from onceq.core.state.records import PUT_DEADLETTER, PUT_EXPRESS, PUT_WANTS, SeenIdentifiers
 from onceq.core.step.step import ChangeBuilder, Step, rule_for
 from onceq.core.transfer.abandoned_streams import acked_strangely
 from onceq.core.transfer.admission import (
@@ -122,7 +122,7 @@ def plain(step: Step, peer: Peer, run: ArrivedRun) -> bool:
         places = new[first : first + len(part.lengths)]
         build = ChangeBuilder(step)
         numbers = array("I", (run.message_numbers[i] for i in places))
-        build.change.seen.append(Seen(run.source, key, numbers, run.sent_time))
+        build.change.seen.append(SeenIdentifiers(run.source, key, numbers, run.sent_time))
         flags = 0 if run.recoverable else PUT_EXPRESS
         if not why:
             assert queue is not None

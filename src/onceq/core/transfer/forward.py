@@ -30,7 +30,13 @@ from onceq.core.names import outgoing_for
 from onceq.core.peers.strangers import known
 from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.records import PUT_DEADLETTER, PUT_EXPRESS, PUT_ONCE, PUT_WANTS, Seen
+from onceq.core.state.records import (
+    PUT_DEADLETTER,
+    PUT_EXPRESS,
+    PUT_ONCE,
+    PUT_WANTS,
+    SeenIdentifiers,
+)
 from onceq.core.state.setups import ReceiptsTo
 from onceq.core.step.step import ChangeBuilder, Step, answered
 from onceq.errors import InsufficientResources, OnceqError
@@ -118,7 +124,7 @@ def _refuse(step: Step, run: ArrivedRun) -> None:
     if not new:
         return
     new_numbers = array("I", (numbers[at] for at in new))
-    build.change.seen.append(Seen(source, _HOPS, new_numbers, sent))
+    build.change.seen.append(SeenIdentifiers(source, _HOPS, new_numbers, sent))
     every = list(run.packets)
     # A final acknowledgment covers neighbours: it reports a message between others a second time,
     # which changes nothing at its sender.

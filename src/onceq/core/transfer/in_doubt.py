@@ -69,7 +69,7 @@ from onceq.packet.acks import (
     EndsOpen,
     FinalAck,
     Inquiry,
-    Memory,
+    StreamMemory,
     TurnedAway,
     TwoLives,
     parse_settling,
@@ -196,7 +196,7 @@ def on_timer(step: Step, number: int) -> None:
     inquire(step, outgoing)
 
 
-def _settle(step: Step, peer: Peer, memories: list[Memory]) -> None:
+def _settle(step: Step, peer: Peer, memories: list[StreamMemory]) -> None:
     """Settle what the receiver says it accepted, after what it said of a stream before. The sender
     asks again about what is not examined now."""
     doubts, settling = step.state.doubts, step.sessions.settling
@@ -206,7 +206,7 @@ def _settle(step: Step, peer: Peer, memories: list[Memory]) -> None:
         step.begin(_settle_some(step, peer, list(new.values())))
 
 
-def _settle_some(step: Step, peer: Peer, memories: list[Memory]) -> Iterator[None]:
+def _settle_some(step: Step, peer: Peer, memories: list[StreamMemory]) -> Iterator[None]:
     """Settle the doubts of some streams, a bounded number of messages in each step. A dead letter
     that is received or returned meanwhile is gone."""
     left, concerned = ENDED_AT_ONCE, set[int]()
@@ -232,7 +232,7 @@ def _settle_some(step: Step, peer: Peer, memories: list[Memory]) -> Iterator[Non
 
 
 def _settle_one(
-    build: ChangeBuilder, peer: Peer, memory: Memory, number: int, doubt: Doubt
+    build: ChangeBuilder, peer: Peer, memory: StreamMemory, number: int, doubt: Doubt
 ) -> None:
     step = build.step
     queue = step.state.all_queues.get(doubt.outgoing)

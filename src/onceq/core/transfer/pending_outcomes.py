@@ -50,8 +50,8 @@ from onceq.packet.acks import (
     EndsAsked,
     EndsOpen,
     Inquiry,
-    Memory,
     StillOpen,
+    StreamMemory,
     ends_asked,
     ends_open,
     settlement,
@@ -86,7 +86,7 @@ def answer(step: Step, peer: Peer, asked: Inquiry) -> None:
         if live_from:
             _note_gone(step, peer, key, stream, live_from)
     fence = _fence(step, peer, key, asked)
-    told: list[Memory] = []
+    told: list[StreamMemory] = []
     for stream, live_from in sorted(asked.streams):
         memory = _memory(step, peer, key, stream, asked=not live_from)
         if memory is not None:
@@ -127,7 +127,7 @@ def _fence(step: Step, peer: Peer, key: str, asked: Inquiry) -> int:
     return progress.stream if (progress.stream, 1) in asked.streams else 0
 
 
-def _memory(step: Step, peer: Peer, key: str, stream: int, *, asked: bool) -> Memory | None:
+def _memory(step: Step, peer: Peer, key: str, stream: int, *, asked: bool) -> StreamMemory | None:
     """Return what is known of a stream; a question that names it always gets an answer."""
     state = step.state
     found = state.memory_of(peer.peer, key, stream)
@@ -135,11 +135,11 @@ def _memory(step: Step, peer: Peer, key: str, stream: int, *, asked: bool) -> Me
     if found is not None or not asked or progress is None or stream > progress.stream:
         return found
     if stream > state.memories.forgotten.get((peer.peer, key), 0) and not progress.vague:
-        return Memory(stream, 1, 0, closed=True)  # it was never begun
-    return Memory(stream, NOBODY_KNOWS, 0, closed=True)
+        return StreamMemory(stream, 1, 0, closed=True)  # it was never begun
+    return StreamMemory(stream, NOBODY_KNOWS, 0, closed=True)
 
 
-def _claimed(step: Step, peer: Peer, key: str, memory: Memory, fence: int) -> Memory:
+def _claimed(step: Step, peer: Peer, key: str, memory: StreamMemory, fence: int) -> StreamMemory:
     """Return what may be said of a stream: what was not accepted is reported only to the stream in
     which it continues, the first that asks for it."""
     if not memory.closed:
@@ -354,7 +354,7 @@ def _tell(step: Step, peer: Peer, asked: EndsAsked) -> Iterator[None]:
         return
     # What is known of its streams, to any queue; and the greatest of them in which anything came.
     # Both tables are walked once, for any number of streams.
-    memories = {stream: Memory(stream, NOBODY_KNOWS, 0, closed=False) for stream in parts}
+    memories = {stream: StreamMemory(stream, NOBODY_KNOWS, 0, closed=False) for stream in parts}
     latest = -1
     for (sender, _, stream), memory in step.state.memories:
         if sender == peer.peer and stream in parts and memories[stream].since == NOBODY_KNOWS:
@@ -437,7 +437,12 @@ def _numbers(w: ReportRequest, first: int, count: int) -> NumberRange:
 
 
 def _answer(
-    step: Step, peer: Peer, memory: Memory, latest: int, asked: _Asked, here: list[NumberRange]
+    step: Step,
+    peer: Peer,
+    memory: StreamMemory,
+    latest: int,
+    asked: _Asked,
+    here: list[NumberRange],
 ) -> StillOpen:
     """Answer for one stream: a bounded number of ranges, and the number up to which they hold."""
     last, found = asked.last, list[NumberRange]()

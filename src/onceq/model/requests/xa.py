@@ -10,7 +10,7 @@ from typing import Final
 
 from onceq.errors import InvalidParameter
 from onceq.model import limits
-from onceq.model.branches import Decision, Join, Leave, Vote, Xid, agent_of
+from onceq.model.branches import DecisionState, Join, Leave, Vote, Xid, agent_of
 from onceq.model.requests.request import Needs, Request, choice
 from onceq.model.requests.transactions import SendItem
 from onceq.model.results import Promised, Sent
@@ -173,7 +173,7 @@ class Enlist(_Drawn):
 
 
 class AskDecision(Request):
-    """What was decided for a transaction. Answer: ``Decision``.
+    """What was decided for a transaction. Answer: ``DecisionState``.
 
     Aborted is for ever. While its application is at work, before the decision and while it tells
     its partners of it, the answer is open: nobody else is to touch the branches.
@@ -181,7 +181,7 @@ class AskDecision(Request):
 
     code = 47
     needs = Needs.NAME
-    answer = Decision
+    answer = DecisionState
     quiet = True
     gtrid: bytes
 

@@ -238,7 +238,7 @@ class JobView(View, frozen=True):
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Look(Record, Generic[T_co], frozen=True):
+class LookEntry(Record, Generic[T_co], frozen=True):
     """Something to look at.
 
     Attributes:
@@ -250,57 +250,57 @@ class Look(Record, Generic[T_co], frozen=True):
     kind: type[T_co]
 
 
-STATUS: Final = Look("status", StatusView)
-QUEUES: Final = Look("queues", Page[QueueView])
+STATUS: Final = LookEntry("status", StatusView)
+QUEUES: Final = LookEntry("queues", Page[QueueView])
 """A page of the queues, subqueues and system queues among them, by ``number``, ``name``,
 ``messages``, ``bytes`` or ``oldest``: all, or only those that are ``used`` (no empty system queue),
 ``busy`` (something is in it, or it is paused), or hold ``poison``."""
-QUEUE: Final = Look("queue", QueueView)
-RANGE: Final = Look("range", RangeView)
+QUEUE: Final = LookEntry("queue", QueueView)
+RANGE: Final = LookEntry("range", RangeView)
 """What stands in a range of places (``model/views/queues.py`` says how it is asked for)."""
-READERS: Final = Look("readers", Page[ReaderView])
+READERS: Final = LookEntry("readers", Page[ReaderView])
 """Who has read a queue and removed what he had read; of all queues if none is named."""
-CONSUMERS: Final = Look("consumers", list[ConsumerView])
+CONSUMERS: Final = LookEntry("consumers", list[ConsumerView])
 """Who works on a queue now: waits at it, has it open, or holds messages of it."""
-OUTGOING: Final = Look("outgoing", Page[OutgoingView])
+OUTGOING: Final = LookEntry("outgoing", Page[OutgoingView])
 """A page of the outgoing queues, in the same orders or by the last time that something was
 ``refused``: all, or only those that are ``busy``, ``stuck``, have ``refused`` something lately, or
 are ``unanswered``."""
-OUTGOING_QUEUE: Final = Look("outgoing-queue", OutgoingView)
-STREAMS: Final = Look("streams", Page[StreamView])
-PEERS: Final = Look("peers", Page[PeerView])
-EOD_SEND: Final = Look("eod-send", SendInfo)
-EOD_RECEIVE: Final = Look("eod-receive", list[ReceiveInfo])
-LISTS: Final = Look("lists", Page[ListView])
-LIST: Final = Look("list", ListView)
-COPIES: Final = Look("copies", list[str])
-EXPLAIN_NAME: Final = Look("explain-name", list[NameView])
-MANAGEMENT: Final = Look("management", dict[str, ManagementValue])
-BRANCHES: Final = Look("branches", list[BranchView])
-DECISIONS: Final = Look("decisions", list[DecisionView])
-DAMAGES: Final = Look("damages", Page[DamageView])
-SCRUB: Final = Look("scrub", ScrubView)
-GROUPS: Final = Look("groups", Page[GroupView])
-TRANSACTIONS: Final = Look("transactions", Page[TransactionView])
-TRAIL: Final = Look("trail", list[ActView])
+OUTGOING_QUEUE: Final = LookEntry("outgoing-queue", OutgoingView)
+STREAMS: Final = LookEntry("streams", Page[StreamView])
+PEERS: Final = LookEntry("peers", Page[PeerView])
+EOD_SEND: Final = LookEntry("eod-send", SendInfo)
+EOD_RECEIVE: Final = LookEntry("eod-receive", list[ReceiveInfo])
+LISTS: Final = LookEntry("lists", Page[ListView])
+LIST: Final = LookEntry("list", ListView)
+COPIES: Final = LookEntry("copies", list[str])
+EXPLAIN_NAME: Final = LookEntry("explain-name", list[NameView])
+MANAGEMENT: Final = LookEntry("management", dict[str, ManagementValue])
+BRANCHES: Final = LookEntry("branches", list[BranchView])
+DECISIONS: Final = LookEntry("decisions", list[DecisionView])
+DAMAGES: Final = LookEntry("damages", Page[DamageView])
+SCRUB: Final = LookEntry("scrub", ScrubView)
+GROUPS: Final = LookEntry("groups", Page[GroupView])
+TRANSACTIONS: Final = LookEntry("transactions", Page[TransactionView])
+TRAIL: Final = LookEntry("trail", list[ActView])
 """The next acts of administration behind a number, some at once; none: that was the last."""
-TRAIL_END: Final = Look("trail-end", TrailView)
+TRAIL_END: Final = LookEntry("trail-end", TrailView)
 """The digest of its last act, and what it holds of the trails of others."""
-RIGHTS: Final = Look("rights", Page[GrantView])
+RIGHTS: Final = LookEntry("rights", Page[GrantView])
 """Who was given what; about one queue if one is named."""
-TOKENS: Final = Look("tokens", Page[TokenView])
-JOBS: Final = Look("jobs", list[JobView])
+TOKENS: Final = LookEntry("tokens", Page[TokenView])
+JOBS: Final = LookEntry("jobs", list[JobView])
 """All that run or are remembered, the oldest first, without what failed."""
-JOB: Final = Look("job", JobView)
+JOB: Final = LookEntry("job", JobView)
 """One of them."""
-METRICS: Final = Look("metrics", MetricsView)
+METRICS: Final = LookEntry("metrics", MetricsView)
 """What is counted; with the name PER_QUEUE each queue, too."""
-WAITING: Final = Look("waiting", WaitingView)
+WAITING: Final = LookEntry("waiting", WaitingView)
 """How much waits in the next queues behind a number, at one place of the log."""
-SETTINGS: Final = Look("settings", list[SettingView])
+SETTINGS: Final = LookEntry("settings", list[SettingView])
 """What the table ``[settings]`` of ``onceq.toml`` may say, as it holds now."""
 
-LOOKS: Final[Mapping[str, Look[object]]] = {
+LOOKS: Final[Mapping[str, LookEntry[object]]] = {
     look.what: look
     for look in (
         STATUS, QUEUES, QUEUE, OUTGOING, OUTGOING_QUEUE, STREAMS,

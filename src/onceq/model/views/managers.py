@@ -337,7 +337,7 @@ class Reloaded(View, frozen=True):
     restart: tuple[str, ...] = ()
 
 
-class Cut(View, frozen=True):
+class StoreCut(View, frozen=True):
     """A store as of one position of its log: what a backup copies.
 
     Attributes:
@@ -365,7 +365,7 @@ class BackupHold(View, frozen=True):
     """
 
     number: int = 0
-    cut: Cut = Cut()
+    cut: StoreCut = StoreCut()
     keep_s: float = 0.0
 
 

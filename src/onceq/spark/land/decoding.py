@@ -19,7 +19,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
 from onceq.spark.argument_checks import wrong
-from onceq.spark.land.plan import DATE, DATED, ERRORS, REASON, Field, Plan
+from onceq.spark.land.plan import DATE, DATED, ERRORS, REASON, Field, LandPlan
 from onceq.spark.message_columns import WIDE_TEXT, text_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ CORRUPT: Final = "onceq corrupt"
 END: Final = "the end of the body"
 
 
-def judge_bodies(frame: DataFrame, plan: Plan, fields: Sequence[Field]) -> DataFrame:
+def judge_bodies(frame: DataFrame, plan: LandPlan, fields: Sequence[Field]) -> DataFrame:
     """Messages with what their bodies say, and in the column ``REASON`` why not; null: nothing is
     wrong."""
     if plan.body == "avro":
@@ -119,7 +119,7 @@ def _value(name: str) -> Column:
     return sql.col(VALUE).getField(name)
 
 
-def rows(frame: DataFrame, plan: Plan, fields: Sequence[Field] | None) -> DataFrame:
+def rows(frame: DataFrame, plan: LandPlan, fields: Sequence[Field] | None) -> DataFrame:
     """What the table gets of messages; of judged ones, if bodies have fields."""
     from pyspark.sql import functions as sql
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from onceq.model.names import folded
 from onceq.spark.argument_checks import wrong
 from onceq.spark.connections import parts_of
-from onceq.spark.land.plan import Field, Plan, check_change
+from onceq.spark.land.plan import Field, LandPlan, check_change
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -140,7 +140,7 @@ FIXED: Final = {
 
 
 @dataclass(frozen=True)
-class Counts:
+class LandedCounts:
     """What all runs have done: the last batch (-1: none), its messages and those before it, and
     how many of them went into the error table."""
 
@@ -149,10 +149,10 @@ class Counts:
     bad: int = 0
 
 
-class Memory:
+class LandMemory:
     """The folder ``_onceq``."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: LandPlan) -> None:
         self._plan = plan
         self._to = plan.to.absolute()
         self._hidden = self._to / HIDDEN
@@ -162,7 +162,7 @@ class Memory:
         self.checkpoint = self._hidden / "checkpoint"
         self.kept: dict[str, Any] = {}
         """The plan as it stands there."""
-        self.counts = Counts()
+        self.counts = LandedCounts()
 
     @property
     def subscription(self) -> str:
@@ -223,7 +223,7 @@ class Memory:
                     f"{_said(wished[name])}; go on in the same way, or in another folder"
                 )
         if self._state.exists():
-            self.counts = Counts(**json.loads(self._state.read_text()))
+            self.counts = LandedCounts(**json.loads(self._state.read_text()))
             # Without Spark's record of the last batch the numbers of batches begin anew, and new
             # messages would be taken for those that are done.
             last = self.counts.batch
@@ -270,7 +270,7 @@ class Memory:
 
     def done(self, batch: int, messages: int, bad: int) -> None:
         """A batch is done."""
-        self.counts = Counts(batch, self.counts.total + messages, self.counts.bad + bad)
+        self.counts = LandedCounts(batch, self.counts.total + messages, self.counts.bad + bad)
         write_json(self._state, vars(self.counts))
 
 

@@ -35,7 +35,7 @@ _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 @dataclass(frozen=True)
-class Plan:
+class LandPlan:
     """What to land, and how.
 
     Attributes:
@@ -80,7 +80,7 @@ class Plan:
     proof: bool = False
     credentials: CredentialFiles = FROM_ENVIRONMENT
 
-    def going_on(self, began: Sequence[str]) -> Plan:
+    def going_on(self, began: Sequence[str]) -> LandPlan:
         """This plan for a folder that was begun with these columns of messages.
 
         What was usual before bodies had sums stays usual there, and a table that was begun with
@@ -207,7 +207,7 @@ def repeated(names: Sequence[str]) -> str:
     return ""
 
 
-def check_names(plan: Plan, fields: Sequence[Field]) -> None:
+def check_names(plan: LandPlan, fields: Sequence[Field]) -> None:
     """Columns of the message and of the body in one table; raises ConfigurationError."""
     ours = [plan.prefix + name for name in plan.kept]
     twice = repeated([*ours, *(field["name"] for field in fields)])

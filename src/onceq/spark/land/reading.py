@@ -22,8 +22,8 @@ from onceq.model.wording import plural
 from onceq.spark.argument_checks import wrong
 from onceq.spark.connections import targets_of
 from onceq.spark.land.memory import DRAINED, FORMAT, HIDDEN
-from onceq.spark.land.plan import ERRORS, IDENTITY, LIBRARIES, Plan
-from onceq.spark.land.tables import Table, open_errors, open_table
+from onceq.spark.land.plan import ERRORS, IDENTITY, LIBRARIES, LandPlan
+from onceq.spark.land.tables import LandTable, open_errors, open_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,7 @@ _ANYWHERE = "localhost:1"
 """Queues of a plan may have no address; here nobody is asked anything."""
 
 
-def rows_of(table: Table, names: Sequence[str], prefix: str = "") -> Iterator[pa.RecordBatch]:
+def rows_of(table: LandTable, names: Sequence[str], prefix: str = "") -> Iterator[pa.RecordBatch]:
     """Some of a message's columns of all rows, under the message's names.
 
     Args:
@@ -53,7 +53,7 @@ def opened(folder: str) -> Landed:
     """
     to = Path(folder).absolute()
     kept = _kept(folder, to)
-    plan = Plan(
+    plan = LandPlan(
         "", kept["queues"], to, kept["table"], body=kept["body"], columns=tuple(kept["columns"]),
         prefix=kept["prefix"], by_date=kept["by_date"], keep=kept["keep"],
     )  # fmt: skip
@@ -118,7 +118,9 @@ def _kept(folder: str, to: Path) -> dict[str, Any]:
     return kept
 
 
-def _read(folder: str, table: Table, prefix: str, there: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _read(
+    folder: str, table: LandTable, prefix: str, there: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
     """What tells messages apart, and the sum of each body, of all rows; raises ConfigurationError.
 
     Args:
@@ -144,7 +146,7 @@ COUNTED: Final = tuple(name for name in IDENTITY if name != "lookupId")
 
 
 @dataclass(frozen=True)
-class Count:
+class RowCount:
     """Rows of a table, and how many of them are a message's second row or a later one."""
 
     rows: int = 0
@@ -152,7 +154,7 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Proof:
+class LandProof:
     """What was read back.
 
     Attributes:
@@ -189,7 +191,7 @@ class Proof:
         )
 
 
-def count(batches: Iterable[pa.RecordBatch], names: Sequence[str] = COUNTED) -> Count:
+def count(batches: Iterable[pa.RecordBatch], names: Sequence[str] = COUNTED) -> RowCount:
     """Count rows, and those of messages that have one already.
 
     Args:
@@ -210,7 +212,7 @@ def count(batches: Iterable[pa.RecordBatch], names: Sequence[str] = COUNTED) -> 
     order = np.lexsort(found.T)
     found = found[order]
     twice = int(np.count_nonzero((found[1:] == found[:-1]).all(axis=1)))
-    return Count(rows, twice)
+    return RowCount(rows, twice)
 
 
 def _keys(

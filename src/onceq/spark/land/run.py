@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from onceq.errors import OnceqError, ServiceNotAvailable
 from onceq.spark.argument_checks import wrong
-from onceq.spark.connections import Target
+from onceq.spark.connections import SourceTarget
 from onceq.spark.land import decoding
 from onceq.spark.land import memory as files
-from onceq.spark.land.memory import Memory, began
-from onceq.spark.land.plan import DATE, IDENTITY, Field, Plan, check_names, fields_of
-from onceq.spark.land.reading import COUNTED, Proof, count, rows_of
-from onceq.spark.land.tables import Table, open_errors, open_table
+from onceq.spark.land.memory import LandMemory, began
+from onceq.spark.land.plan import DATE, IDENTITY, Field, LandPlan, check_names, fields_of
+from onceq.spark.land.reading import COUNTED, LandProof, count, rows_of
+from onceq.spark.land.tables import LandTable, open_errors, open_table
 from onceq.spark.runtime import stop_asked
-from onceq.spark.source.access import Access
+from onceq.spark.source.access import LazyConnection
 from onceq.spark.source.offsets import QueueSample
 from onceq.spark.source.options import ddl, parse
 from onceq.spark.source.queue_matching import unsteady
@@ -56,7 +56,7 @@ class LandingResult:
     total: int = 0
     stopped: bool = False
     held: int = 0
-    proof: Proof | None = None
+    proof: LandProof | None = None
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
@@ -77,12 +77,12 @@ class LandedBatch:
     bad: int = 0
 
 
-class Stopped(Exception):
+class LandStopped(Exception):
     """A batch came when no more were wanted; Spark gives it up and plans it again."""
 
 
 def land(
-    spark: SparkSession, plan: Plan, say: Callable[[LandedBatch], None],
+    spark: SparkSession, plan: LandPlan, say: Callable[[LandedBatch], None],
     tell: Callable[[str], None] = lambda stage: None,
 ) -> LandingResult:  # fmt: skip
     """Carry a plan out; SIGINT and SIGTERM end it between two batches.
@@ -117,7 +117,7 @@ def land(
     return landing.done
 
 
-def _fields(plan: Plan) -> list[Field] | None:
+def _fields(plan: LandPlan) -> list[Field] | None:
     if not plan.body:
         return None
     if plan.body == "avro":
@@ -159,7 +159,9 @@ def _settings(spark: SparkSession) -> Iterator[Callable[[str, str], None]]:
                 spark.conf.set(name, value)
 
 
-def _run(spark: SparkSession, plan: Plan, landing: Landing, tell: Callable[[str], None]) -> None:
+def _run(
+    spark: SparkSession, plan: LandPlan, landing: Landing, tell: Callable[[str], None]
+) -> None:
     options = _options(plan, landing.memory.subscription)
     source = spark.readStream.format("onceq").schema(ddl(plan.read)).options(**options)
     trigger: dict[str, Any] = (
@@ -183,7 +185,7 @@ def _run(spark: SparkSession, plan: Plan, landing: Landing, tell: Callable[[str]
                 break
 
 
-def _options(plan: Plan, subscription: str) -> dict[str, str]:
+def _options(plan: LandPlan, subscription: str) -> dict[str, str]:
     """Of the source."""
     options = {
         "queueManager": plan.manager,
@@ -200,7 +202,7 @@ def _options(plan: Plan, subscription: str) -> dict[str, str]:
     return options
 
 
-def _remove_done(memory: Memory, options: Mapping[str, str]) -> None:
+def _remove_done(memory: LandMemory, options: Mapping[str, str]) -> None:
     """Remove what the last batch has read: Spark would only ask for it at the next start.
 
     Nobody who has asked to stop waits for a queue manager that is away: then it is removed at the
@@ -222,16 +224,16 @@ class Landing:
     """The table that a plan is about, and the one beside it for what is bad."""
 
     def __init__(
-        self, plan: Plan, fields: Sequence[Field] | None, say: Callable[[LandedBatch], None]
+        self, plan: LandPlan, fields: Sequence[Field] | None, say: Callable[[LandedBatch], None]
     ) -> None:
         self._plan = plan
         self._fields = fields
         self._say = say
         self._to = plan.to.absolute()
         self._errors = plan.errors.absolute()
-        self.memory = Memory(plan)
-        self._table: Table
-        self._bad: Table
+        self.memory = LandMemory(plan)
+        self._table: LandTable
+        self._bad: LandTable
         self._busy = threading.Lock()
         self._closed = False
         self.done = LandingResult()
@@ -253,7 +255,7 @@ class Landing:
         """Make the rows of a batch; see the package."""
         with self._busy:
             if self._closed:
-                raise Stopped
+                raise LandStopped
             if batch <= self.memory.counts.batch:
                 return
             self.memory.settle(batch)
@@ -302,7 +304,7 @@ class Landing:
             self._bad.take(batch, placed, _loose(frame))
         return placed
 
-    def prove(self) -> Proof | None:
+    def prove(self) -> LandProof | None:
         """Read the tables back; None if they lack what tells messages apart."""
         plan = self._plan
         if not set(IDENTITY) <= set(plan.kept):
@@ -311,7 +313,7 @@ class Landing:
         found = count(chain(rows_of(self._table, COUNTED, plan.prefix), bad))
         refused = sum(batch.num_rows for batch in bad)
         total = self.memory.counts.total
-        return Proof(total, found.rows - refused, refused, found.twice, self._table.reader)
+        return LandProof(total, found.rows - refused, refused, found.twice, self._table.reader)
 
 
 def _loose(frame: DataFrame) -> StructType:
@@ -321,7 +323,7 @@ def _loose(frame: DataFrame) -> StructType:
     return StructType([StructField(field.name, field.dataType) for field in frame.schema.fields])
 
 
-def look(plan: Plan) -> None:
+def look(plan: LandPlan) -> None:
     """Look for the queues: what is mistyped, or no stream, is told before Spark has started.
 
     A queue manager that is away may come back; the query waits for it.
@@ -335,7 +337,7 @@ def look(plan: Plan) -> None:
             raise wrong(unsteady(target, sight))
 
 
-def held(plan: Plan) -> int:
+def held(plan: LandPlan) -> int:
     """Messages in queues of which an open transaction has taken some: ``--until-empty`` has passed
     over them."""
     if plan.keep:
@@ -346,19 +348,19 @@ def held(plan: Plan) -> int:
         return 0  # What was landed is landed, whatever has become of a queue meanwhile.
 
 
-def _sights(plan: Plan) -> Iterator[tuple[Target, QueueSample]]:
+def _sights(plan: LandPlan) -> Iterator[tuple[SourceTarget, QueueSample]]:
     """The queues as they are now; nothing of a queue manager that does not answer."""
     options = parse({**_options(plan, ""), "numRetries": "0"}, stream=True)
     for target in options.targets:
         with (
             contextlib.suppress(ServiceNotAvailable),
-            Access(target.manager, options.patience, options.credentials) as access,
+            LazyConnection(target.manager, options.patience, options.credentials) as access,
         ):
             yield target, access.look(target.queue)
 
 
 def run(
-    master: str, plan: Plan, say: Callable[[LandedBatch], None], tell: Callable[[str], None]
+    master: str, plan: LandPlan, say: Callable[[LandedBatch], None], tell: Callable[[str], None]
 ) -> LandingResult:
     """``land`` in a session of its own.
 

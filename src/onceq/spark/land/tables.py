@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from onceq.spark.land import memory
 from onceq.spark.land.memory import File
-from onceq.spark.land.plan import DATE, DATED, Plan
+from onceq.spark.land.plan import DATE, DATED, LandPlan
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
 
-class Table(Protocol):
+class LandTable(Protocol):
     """A table in a folder, to which batches are added."""
 
     reader: str
@@ -66,7 +66,7 @@ class ParquetFolder:
         yield from table.to_batches(columns=list(columns))
 
 
-def open_table(plan: Plan, app: str) -> Table:
+def open_table(plan: LandPlan, app: str) -> LandTable:
     """The table of a plan.
 
     Args:
@@ -82,7 +82,7 @@ def open_table(plan: Plan, app: str) -> Table:
     return ParquetFolder(to)
 
 
-def open_errors(plan: Plan, app: str) -> Table:
+def open_errors(plan: LandPlan, app: str) -> LandTable:
     """The error table of a plan; it is parted by nothing."""
     return open_table(replace(plan, to=plan.errors, by_date=False), app)
 

@@ -24,7 +24,7 @@ from onceq.model.resultcodes import MessageClass
 from onceq.spark.argument_checks import require_frame, wrong
 from onceq.spark.operators import rules
 from onceq.spark.operators.columns import TEXT, WHOLE, YES_NO, need
-from onceq.spark.operators.rules import FOREVER, NOT_YET, Flags, Ints, Messages
+from onceq.spark.operators.rules import FOREVER, NOT_YET, ArrivingMessages, Flags, Ints
 
 QUEUE_COLUMNS: Final = {
     "queue": (TEXT, "the name of the queue, as messages name it"),
@@ -158,7 +158,9 @@ def sound_of(rows: Any) -> Flags:
     return found
 
 
-def told(messages: Messages, sound: Flags, refusals: Ints, now_s: Ints, work: Settler) -> Any:
+def told(
+    messages: ArrivingMessages, sound: Flags, refusals: Ints, now_s: Ints, work: Settler
+) -> Any:
     """A structure of the columns ``ADDED`` for each row.
 
     Of what is no message nothing is told, and no copy is kept: nobody can say which.
@@ -203,7 +205,7 @@ def with_answers(rows: Any, found: Any) -> Any:
     return rows
 
 
-def leaves(rows: Any, m: Messages) -> Ints:
+def leaves(rows: Any, m: ArrivingMessages) -> Ints:
     """When messages leave their queues again, if they enter them (us)."""
     expires = rules.expiries(m)
     late = np.where(expires == NEVER_S, FOREVER, expires * SECOND_US)
@@ -245,7 +247,7 @@ def flag(rows: Any, name: str) -> Flags:
     return found
 
 
-def messages_of(batch: Any, work: Settler, now_s: Ints) -> Messages:
+def messages_of(batch: Any, work: Settler, now_s: Ints) -> ArrivingMessages:
     """Messages as their rules see them; ``now_s``: what counts where no time of arrival is said."""
 
     def seconds(name: str) -> Ints:
@@ -263,7 +265,7 @@ def messages_of(batch: Any, work: Settler, now_s: Ints) -> Messages:
         named = pc.not_equal(pc.fill_null(batch.column(admin), ""), "")
         named = named.to_numpy(zero_copy_only=False)
         level = np.where(named, whole(batch, "acknowledge", 0), 0)
-    return Messages(
+    return ArrivingMessages(
         transactional=flag(batch, "transactional"),
         encrypted=flag(batch, "encrypted"),
         sent=np.where(sent == NOT_YET, arrived, sent),

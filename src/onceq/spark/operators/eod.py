@@ -46,8 +46,8 @@ from onceq.spark.operators.columns import (
 from onceq.spark.operators.key_buckets import (
     BUCKETS,
     FOUND,
-    Memory,
-    Pages,
+    BucketRecords,
+    RowPages,
     answered,
     bucketed,
     in_one_task,
@@ -91,7 +91,7 @@ class Parsed:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DecidedRows:
     """What came of rows.
 
     Attributes:
@@ -110,7 +110,7 @@ class Decided:
     first: Ints
     streams: Streams
     lasts: Ints
-    memory: Memory
+    memory: BucketRecords
 
 
 def parsed(table: Any) -> Parsed:
@@ -121,7 +121,7 @@ def parsed(table: Any) -> Parsed:
     return Parsed(streams, numbers, previous, good & fine & sound)
 
 
-def decided(table: Any, rows: Parsed, memory: Memory, now_s: int) -> Decided:
+def decided(table: Any, rows: Parsed, memory: BucketRecords, now_s: int) -> DecidedRows:
     """Decide about the rows of a table in the order in which they stand."""
     codes, keys, there = keyed(table, KEY)
     good = rows.good & there
@@ -142,7 +142,7 @@ def decided(table: Any, rows: Parsed, memory: Memory, now_s: int) -> Decided:
         "seen": np.where(seen, now_s, held["seen"]),
     }
     after = memory.after(keys, at, fields, found.lasts > 0)
-    return Decided(verdicts, keys, seen, at < 0, first, found.streams, found.lasts, after)
+    return DecidedRows(verdicts, keys, seen, at < 0, first, found.streams, found.lasts, after)
 
 
 # ---- a frame that is no stream --------------------------------------------------------------
@@ -194,10 +194,10 @@ def verdicts_of(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         acknowledgments: null, or with the last row a list that begins with null, which stands for
         the row itself.
     """
-    memory = Memory.empty(FIELDS)
+    memory = BucketRecords.empty(FIELDS)
     names: list[Any] = []
     codes: Codes | None = None
-    pages = Pages(batches, JUDGED)
+    pages = RowPages(batches, JUDGED)
     for table in pages:
         if codes is not None:
             yield _with_acks(codes, None)
@@ -327,7 +327,7 @@ class EodFilter:
         self._retire_after_s = retire_after_s
         self.buckets = buckets
 
-    def done(self, table: Any, memory: Memory, now_s: int) -> tuple[Any, Memory]:
+    def done(self, table: Any, memory: BucketRecords, now_s: int) -> tuple[Any, BucketRecords]:
         """Rows with their verdicts and the acknowledgments, and what is remembered then."""
         table, rows = self._in_order(table)
         if self._retire_after_s != NEVER_RETIRED:

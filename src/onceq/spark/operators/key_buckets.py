@@ -2,10 +2,10 @@
 
 It also packs rows into Arrow parcels, one for each bucket of keys.
 
-``Memory`` has one record for each key of a bucket, read and written as one table with the rows of a
-micro-batch, so that the state store sees one value for thousands of keys. The number of buckets
-stands in it: with another number the keys would lie elsewhere, and the operator would decide again
-what it has decided.
+``BucketRecords`` has one record for each key of a bucket, read and written as one table with the
+rows of a micro-batch, so that the state store sees one value for thousands of keys. The number of
+buckets stands in it: with another number the keys would lie elsewhere, and the operator would
+decide again what it has decided.
 
 On a stream Spark keeps the memory of each bucket with the checkpoint, and the rows of a micro-batch
 travel to it in parcels (``row_packing``).
@@ -229,19 +229,19 @@ def _made(table: Any) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class BucketRecords:
     """Records of a bucket: their keys, and each field as an array."""
 
     keys: Any
     fields: Mapping[str, Any]
 
     @classmethod
-    def empty(cls, kinds: Mapping[str, Any]) -> Memory:
+    def empty(cls, kinds: Mapping[str, Any]) -> BucketRecords:
         """Of a bucket that nothing was seen of; ``kinds``: type of each field."""
         return cls(pa.array([], pa.string()), {n: np.empty(0, kind) for n, kind in kinds.items()})
 
     @classmethod
-    def read(cls, blob: bytes, buckets: int) -> Memory:
+    def read(cls, blob: bytes, buckets: int) -> BucketRecords:
         """What ``write`` wrote; raises ConfigurationError if it was for other buckets."""
         table = unpack(blob)
         was, version = _made(table)
@@ -255,7 +255,7 @@ class Memory:
         return cls._of(table)
 
     @classmethod
-    def opened(cls, blob: Any, place: str) -> Memory:
+    def opened(cls, blob: Any, place: str) -> BucketRecords:
         """What ``write`` wrote, for however many buckets.
 
         Args:
@@ -278,7 +278,7 @@ class Memory:
         return cls._of(table)
 
     @classmethod
-    def _of(cls, table: Any) -> Memory:
+    def _of(cls, table: Any) -> BucketRecords:
         fields = {name: table[name].to_numpy() for name in table.column_names if name != KEY}
         return cls(table[KEY].combine_chunks(), fields)
 
@@ -287,12 +287,12 @@ class Memory:
         table = pa.table({KEY: self.keys, **self.fields})
         return pack(table.replace_schema_metadata({"version": VERSION, "buckets": str(buckets)}))
 
-    def part(self, keep: Flags) -> Memory:
+    def part(self, keep: Flags) -> BucketRecords:
         """Some of the records."""
         if keep.all():
             return self
         fields = {name: values[keep] for name, values in self.fields.items()}
-        return Memory(self.keys.filter(pa.array(keep)), fields)
+        return BucketRecords(self.keys.filter(pa.array(keep)), fields)
 
     def of(self, keys: Any) -> tuple[dict[str, Any], Ints]:
         """The fields of keys, zeros where nothing is known; and their places here, -1 for none."""
@@ -305,7 +305,7 @@ class Memory:
             fields[name][here] = values[at[here]]
         return fields, at
 
-    def after(self, keys: Any, at: Ints, fields: Mapping[str, Any], known: Flags) -> Memory:
+    def after(self, keys: Any, at: Ints, fields: Mapping[str, Any], known: Flags) -> BucketRecords:
         """With those of these keys that are ``known`` as they are now; ``at`` is from ``of``."""
         keep = np.ones(len(self.keys), np.bool_)
         keep[at[at >= 0]] = False
@@ -315,7 +315,7 @@ class Memory:
             name: np.concatenate((values, fields[name][known]))
             for name, values in others.fields.items()
         }
-        return Memory(pa.concat_arrays([others.keys, new]), joined)
+        return BucketRecords(pa.concat_arrays([others.keys, new]), joined)
 
 
 BUCKETS: Final = 32
@@ -332,7 +332,7 @@ class BucketOperator(Protocol):
     def fields(self) -> Mapping[str, Any]:
         """What is remembered of a key, and its types."""
 
-    def done(self, table: Any, memory: Memory, now_s: int) -> tuple[Any, Memory]:
+    def done(self, table: Any, memory: BucketRecords, now_s: int) -> tuple[Any, BucketRecords]:
         """The rows that come of these, and what is remembered then."""
 
 
@@ -376,7 +376,9 @@ class BucketProcessor(StatefulProcessor):  # type: ignore[misc]
             tables += [unpack(bytes(parcel)) for parcel in frame["parcel"]]
         held, work = self._state.get(), self._work
         memory = (
-            Memory.empty(work.fields) if held is None else Memory.read(bytes(held[0]), work.buckets)
+            BucketRecords.empty(work.fields)
+            if held is None
+            else BucketRecords.read(bytes(held[0]), work.buckets)
         )
         table = pa.concat_tables(tables)
         # What the operator has taken apart is not held once more.
@@ -411,7 +413,7 @@ class PageOperator(Protocol):
     def fields(self) -> Mapping[str, Any]:
         """What is remembered of a key, and its types."""
 
-    def beside(self, page: Any, memory: Memory, now_s: int) -> tuple[Any, Memory]:
+    def beside(self, page: Any, memory: BucketRecords, now_s: int) -> tuple[Any, BucketRecords]:
         """An answer for each row of a page, and what is remembered then."""
 
 
@@ -449,8 +451,8 @@ def deciding(work: PageOperator, names: Sequence[str]) -> Answers:
     """An operator's answers about columns of these names, the last of which is the clock."""
 
     def answers(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        memory = Memory.empty(work.fields)
-        pages = Pages(batches, names)
+        memory = BucketRecords.empty(work.fields)
+        pages = RowPages(batches, names)
         for page in pages:
             now_s = page[CLOCK][0].as_py()
             found, memory = work.beside(page.drop_columns([CLOCK]), memory, now_s)
@@ -461,7 +463,7 @@ def deciding(work: PageOperator, names: Sequence[str]) -> Answers:
 
 
 @dataclass(slots=True)
-class Pages:
+class RowPages:
     """Columns of rows as tables that are worth deciding about at one time.
 
     Each decision goes through all records that are remembered, so a page grows with these: the cost

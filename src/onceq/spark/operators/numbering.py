@@ -45,7 +45,7 @@ from onceq.spark.operators.columns import (
 from onceq.spark.operators.key_buckets import (
     BUCKETS,
     FOUND,
-    Memory,
+    BucketRecords,
     answered,
     bucketed,
     clocked,
@@ -109,7 +109,7 @@ def numbered_before(after: Any, what: str, key: Sequence[str], buckets: int) -> 
     return by_bucket(memory_of(table, what, key), buckets)
 
 
-def memory_of(table: Any, what: str, key: Sequence[str]) -> Memory:
+def memory_of(table: Any, what: str, key: Sequence[str]) -> BucketRecords:
     """One record for each pair, however it is spelled; raises ConfigurationError."""
     streams, fine = streams_of(table["stream"])
     lasts, sound = numbers_of(table["last"], least=1)
@@ -128,10 +128,10 @@ def memory_of(table: Any, what: str, key: Sequence[str]) -> Memory:
         "commit": table["commit"].to_numpy()[row], "send": table["send"].to_numpy()[row],
         "acknowledged": np.zeros(len(row), np.int64),
     }  # fmt: skip
-    return Memory(keys.take(pa.array(codes[row])), fields)
+    return BucketRecords(keys.take(pa.array(codes[row])), fields)
 
 
-def by_bucket(memory: Memory, buckets: int) -> Mapping[int, bytes]:
+def by_bucket(memory: BucketRecords, buckets: int) -> Mapping[int, bytes]:
     bucket = bucket_of(memory.keys, buckets)
     return {int(b): memory.part(bucket == b).write(buckets) for b in np.unique(bucket).tolist()}
 
@@ -260,7 +260,7 @@ class NumberedRows:
     messages: Flags
     streams: Streams
     numbers: Ints
-    memory: Memory
+    memory: BucketRecords
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +270,7 @@ class EarlierNumbers:
 
     pieces: Mapping[int, bytes]
     buckets: int
-    _read: dict[int, Memory] = field(default_factory=dict, init=False, repr=False)
+    _read: dict[int, BucketRecords] = field(default_factory=dict, init=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without what was read: it goes with every task."""
@@ -286,7 +286,7 @@ class EarlierNumbers:
         bucket = bucket_of(unknown, self.buckets)
         for one in sorted(set(bucket.tolist()) & self.pieces.keys()):
             if one not in self._read:
-                self._read[one] = Memory.read(self.pieces[one], self.buckets)
+                self._read[one] = BucketRecords.read(self.pieces[one], self.buckets)
             mine = np.flatnonzero(bucket == one)
             fields, _ = self._read[one].of(unknown.take(pa.array(mine)))
             for name, values in fields.items():
@@ -305,7 +305,7 @@ class Numbering:
         self._before = EarlierNumbers(before or {}, buckets)
         self.buckets = buckets
 
-    def done(self, table: Any, memory: Memory, now_s: int) -> tuple[Any, Memory]:
+    def done(self, table: Any, memory: BucketRecords, now_s: int) -> tuple[Any, BucketRecords]:
         """Rows with their numbers, by stream and in order, and what is remembered then."""
         found = self._given(table, memory, now_s)
         order = np.lexsort((found.numbers, found.codes))
@@ -316,13 +316,13 @@ class Numbering:
             rows = rows.append_column(name, column)
         return rows, found.memory
 
-    def beside(self, page: Any, memory: Memory, now_s: int) -> tuple[Any, Memory]:
+    def beside(self, page: Any, memory: BucketRecords, now_s: int) -> tuple[Any, BucketRecords]:
         """A structure of stream, number and the number before for each row."""
         found = self._given(page, memory, now_s)
         columns = _columns(found.streams, found.numbers)
         return pa.StructArray.from_arrays(list(columns.values()), list(columns)), found.memory
 
-    def _given(self, table: Any, memory: Memory, now_s: int) -> NumberedRows:
+    def _given(self, table: Any, memory: BucketRecords, now_s: int) -> NumberedRows:
         codes, keys, good = keyed(table, KEY)
         held, at = memory.of(keys)
         self._before.fill(held, keys, at < 0)

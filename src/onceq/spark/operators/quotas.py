@@ -42,7 +42,7 @@ from onceq.spark.operators.arrivals import (
     with_answers,
 )
 from onceq.spark.operators.columns import keyed, numbers_of, streams_of
-from onceq.spark.operators.key_buckets import Memory, placed
+from onceq.spark.operators.key_buckets import BucketRecords, placed
 from onceq.spark.operators.rules import FOREVER, Flags, Ints
 
 
@@ -217,22 +217,22 @@ class Limited:
         self._order_by = order_by
         self.buckets = buckets
 
-    def done(self, table: Any, memory: Memory, now_s: int) -> tuple[Any, Memory]:
+    def done(self, table: Any, memory: BucketRecords, now_s: int) -> tuple[Any, BucketRecords]:
         """Rows with what became of them, by queue and in order, and what is remembered then."""
         codes, keys, _ = keyed(table, ("queue",))
         order = self._in_order(table, codes, now_s)
         found, memory = self._decided(table, (codes, keys, order), memory, now_s)
         return with_answers(placed(table, order), found.take(pa.array(order))), memory
 
-    def beside(self, page: Any, memory: Memory, now_s: int) -> tuple[Any, Memory]:
+    def beside(self, page: Any, memory: BucketRecords, now_s: int) -> tuple[Any, BucketRecords]:
         """A structure of what became of each row; the rows of each queue come in order."""
         codes, keys, _ = keyed(page, ("queue",))
         order = np.argsort(codes, kind="stable")
         return self._decided(page, (codes, keys, order), memory, now_s)
 
     def _decided(
-        self, table: Any, place: tuple[Ints, Any, Ints], memory: Memory, now_s: int
-    ) -> tuple[Any, Memory]:
+        self, table: Any, place: tuple[Ints, Any, Ints], memory: BucketRecords, now_s: int
+    ) -> tuple[Any, BucketRecords]:
         """What became of each row; ``place``: the queue of each, the names of these, and the rows
         of one queue after those of another, each in order."""
         codes, keys, order = place
@@ -257,7 +257,7 @@ class Limited:
         left, last = after(arrivals, arrivals.enters & ~full, held, since)
         fields = {"leaves": left.leaves, "bytes": left.sizes, "since": last[left.queues]}
         there = keys.take(pa.array(left.queues))
-        return found, _joined(others, Memory(there, fields))
+        return found, _joined(others, BucketRecords(there, fields))
 
     def _in_order(self, table: Any, codes: Ints, now_s: int) -> Ints:
         """The rows of one queue after those of another, each in the order of arrival."""
@@ -276,7 +276,9 @@ class Limited:
         return found
 
 
-def _held(memory: Memory, keys: Any, places: list[QueueSetup | None]) -> tuple[Held, Ints, Memory]:
+def _held(
+    memory: BucketRecords, keys: Any, places: list[QueueSetup | None]
+) -> tuple[Held, Ints, BucketRecords]:
     """What lies in these queues by what is remembered, or else by the table, and when the last
     message came to each; and what is remembered of others."""
     at = pc.fill_null(pc.index_in(memory.keys, value_set=keys), -1)
@@ -295,7 +297,7 @@ def _held(memory: Memory, keys: Any, places: list[QueueSetup | None]) -> tuple[H
     return held, since, memory.part(~mine)
 
 
-def _joined(a: Memory, b: Memory) -> Memory:
+def _joined(a: BucketRecords, b: BucketRecords) -> BucketRecords:
     """Records of two memories."""
     fields = {name: np.concatenate((a.fields[name], b.fields[name])) for name in FIELDS}
-    return Memory(pa.concat_arrays([a.keys, b.keys]), fields)
+    return BucketRecords(pa.concat_arrays([a.keys, b.keys]), fields)

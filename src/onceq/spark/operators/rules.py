@@ -40,7 +40,7 @@ VERDICTS: Final = ("accept", "duplicate", "gap", "stale stream", "malformed")
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class FilterVerdicts:
     """What the receiver filter says.
 
     Attributes:
@@ -56,7 +56,7 @@ class Judged:
 
 def judge(
     keys: Ints, arrived: Streams, numbers: Ints, previous: Ints, streams: Streams, lasts: Ints
-) -> Judged:
+) -> FilterVerdicts:
     """Decide which messages may enter their queues, in the order in which they stand here.
 
     What is next in its stream is accepted; a newer stream takes over with a message that nothing
@@ -84,7 +84,7 @@ def judge(
             key[at], stream[at], numbers[order][at], previous[order][at], streams, lasts
         )
     verdicts[order] = found
-    return Judged(verdicts, streams, lasts)
+    return FilterVerdicts(verdicts, streams, lasts)
 
 
 def _live(
@@ -234,7 +234,7 @@ _NEGATIVE: Final = 0x8000
 
 
 @dataclass(frozen=True, slots=True)
-class Messages:
+class ArrivingMessages:
     """Messages as they arrive, an array for each field.
 
     Attributes:
@@ -291,7 +291,9 @@ class Settled:
     journal_here: Flags
 
 
-def settle(m: Messages, refusals: Ints, now_s: Ints, *, permit_insecure_nacks: bool) -> Settled:
+def settle(
+    m: ArrivingMessages, refusals: Ints, now_s: Ints, *, permit_insecure_nacks: bool
+) -> Settled:
     """Decide what became of messages until ``now_s``.
 
     Args:
@@ -329,7 +331,7 @@ def settle(m: Messages, refusals: Ints, now_s: Ints, *, permit_insecure_nacks: b
     )
 
 
-def refused(m: Messages) -> Ints:
+def refused(m: ArrivingMessages) -> Ints:
     """Why messages cannot enter their queues, however empty these are (EOD-28, EOD-29); 0 where
     they can. The first reason counts.
 
@@ -356,18 +358,18 @@ def refused(m: Messages) -> Ints:
     return found
 
 
-def expiries(m: Messages) -> Ints:
+def expiries(m: ArrivingMessages) -> Ints:
     """When messages that wait in their queues expire; NEVER_S: never."""
     return np.where(m.receive < NEVER_S - 1, np.minimum(m.sent + m.receive, NEVER_S - 1), NEVER_S)
 
 
-def in_time(m: Messages, expires: Ints) -> Flags:
+def in_time(m: ArrivingMessages, expires: Ints) -> Flags:
     """Which messages were received before they expired."""
     found: Flags = (m.received != NOT_YET) & ((expires == NEVER_S) | (m.received < expires))
     return found
 
 
-def ended(m: Messages, refusals: Ints, now_s: Ints) -> Ints:
+def ended(m: ArrivingMessages, refusals: Ints, now_s: Ints) -> Ints:
     """The class of each message's end, or of its arrival where it has none yet (CNF-1)."""
     expires = expiries(m)
     late = (expires != NEVER_S) & ((m.received != NOT_YET) | (now_s >= expires))

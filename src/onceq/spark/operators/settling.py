@@ -65,7 +65,7 @@ from onceq.spark.operators.key_buckets import (
     CLOCK,
     FOUND,
     Answers,
-    Memory,
+    BucketRecords,
     answered,
     bucketed,
     clocked,
@@ -255,7 +255,7 @@ class StateKind:
 
     fields: frozenset[str]
     schema: str
-    rows: Callable[[Memory], Any]
+    rows: Callable[[BucketRecords], Any]
 
 
 def state(
@@ -301,7 +301,9 @@ def state(
             row = frame.select(f"value.{STATE_VARIABLE}").first()
         except PySparkException as error:
             raise wrong(f"{place} cannot be read: {_first_line(error)}") from None
-        samples[at] = None if row is None else frozenset(Memory.opened(bytes(row[0]), place).fields)
+        samples[at] = (
+            None if row is None else frozenset(BucketRecords.opened(bytes(row[0]), place).fields)
+        )
     mine = [at for at, found in samples.items() if found is None or found == kind.fields]
     full = [at for at in mine if samples[at] is not None]
     if not mine:
@@ -362,7 +364,7 @@ def _rows(kind: StateKind) -> Callable[[Iterable[Any]], Iterator[Any]]:
     def rows(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             for value in batch.column(0):
-                table = kind.rows(Memory.opened(value.as_buffer(), "this checkpoint"))
+                table = kind.rows(BucketRecords.opened(value.as_buffer(), "this checkpoint"))
                 yield from table.to_batches(max_chunksize=BATCH_ROWS)
 
     return rows
@@ -379,7 +381,7 @@ def _first_line(error: Exception) -> str:
 # ---- a memory as rows ----------------------------------------------------------------------------
 
 
-def _pairs(memory: Memory) -> dict[str, Any]:
+def _pairs(memory: BucketRecords) -> dict[str, Any]:
     """Sender and queue of each key."""
     pairs = [key.split(SEPARATOR, 1) for key in memory.keys.to_pylist()]
     return {
@@ -387,7 +389,7 @@ def _pairs(memory: Memory) -> dict[str, Any]:
     }
 
 
-def _filtered(memory: Memory) -> Any:
+def _filtered(memory: BucketRecords) -> Any:
     return pa.table({
         **_pairs(memory),
         "streamId": pa.array(memory.fields["stream"]).cast(pa.string()),
@@ -396,7 +398,7 @@ def _filtered(memory: Memory) -> Any:
     })  # fmt: skip
 
 
-def _numbered(memory: Memory) -> Any:
+def _numbered(memory: BucketRecords) -> Any:
     return pa.table({
         **_pairs(memory),
         "streamId": pa.array(memory.fields["stream"]).cast(pa.string()),
@@ -407,7 +409,7 @@ def _numbered(memory: Memory) -> Any:
     })  # fmt: skip
 
 
-def _limited(memory: Memory) -> Any:
+def _limited(memory: BucketRecords) -> Any:
     """One row for each queue, of which there are many records."""
     encoded = memory.keys.dictionary_encode()
     codes, keys = encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary

@@ -24,7 +24,7 @@ from typing import Any, Final
 from onceq.errors import IllegalFormatName, OnceqError
 from onceq.model.limits import GROUP_APP_CHARS_MAX
 from onceq.model.names import parse_any
-from onceq.spark.argument_checks import Option, named, number, wrong, yes_no
+from onceq.spark.argument_checks import SparkOption, named, number, wrong, yes_no
 from onceq.spark.connections import (
     CREDENTIALS,
     FROM_ENVIRONMENT,
@@ -44,12 +44,12 @@ CHECKPOINT: Final = "checkpointLocation"
 """Spark hands it to every sink."""
 
 SINK_OPTIONS: Final = (
-    Option(
+    SparkOption(
         "queueManager", "addresses", "(required)",
         "Where the queue manager accepts applications, as for the source. With several, a write "
         "goes to all of them or to none, and the first decides.",
     ),
-    Option(
+    SparkOption(
         "queue", "destination", "(column `queue`)",
         "Where all rows go, before the column `queue`: a path name, a format name, also of "
         "several elements (`DIRECT=...,DIRECT=...`), or a distribution list. `host:port/name` and"
@@ -57,41 +57,41 @@ SINK_OPTIONS: Final = (
         "without an address is a queue at each of them. "
         '`save("...")` and `start("...")` mean the same.',
     ),
-    Option(
+    SparkOption(
         "txnAppId", "text", "the query's id",
         "Name under which the queue manager remembers batches, so that none is sent twice. For "
         "batch writes together with `txnVersion`, or not at all.",
     ),
-    Option(
+    SparkOption(
         "txnVersion", "whole number, 0 or more", "(streams: the batch's number)",
         "Batch writes only: the number of this write under `txnAppId`. If it is not above the "
         "last one, nothing is sent. The last one again to another `queue` or with other rows is "
         "refused (`group-differs`).",
     ),
-    Option(
+    SparkOption(
         "txnRows", "`same` or `any`", "same",
         "Batch writes only: with `any` a repeated write may have other rows, as with `rand()`, "
         "and nothing is sent; with `same` that is refused.",
     ),
-    Option(
+    SparkOption(
         "errorQueue", "queue", "(the write fails)",
         "A transactional queue on that queue manager for rows that cannot be sent, in the same "
         "transaction as the others. Without it such a row fails the write.",
     ),
-    Option(
+    SparkOption(
         "deadLetter", "`true` or `false`", "false",
         "Whether an undeliverable message goes into a dead-letter queue of the sending queue "
         "manager.",
     ),
-    Option(
+    SparkOption(
         "timeToReachQueue", "seconds, 0 or more", "the queue manager's",
         "How long the messages of this write may be under way.",
     ),
-    Option(
+    SparkOption(
         "timeToBeReceived", "seconds, 0 or more", "no limit",
         "How long they may be under way and in their queues.",
     ),
-    Option(
+    SparkOption(
         "retryTimeout", "a time such as `60s`, `5m`, `500ms`", "60s",
         "How long tasks and driver try again with a queue manager that is away; then the write "
         "fails, and nothing of it was sent. `0s`: at once.",
@@ -101,7 +101,7 @@ SINK_OPTIONS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class RowColumn:
     """One column that rows may have.
 
     Attributes:
@@ -116,25 +116,27 @@ class Column:
 
 
 COLUMNS: Final = (
-    Column("body", ("binary", "string"), "", "Required, and never null. Text becomes UTF-8."),
-    Column(
+    RowColumn("body", ("binary", "string"), "", "Required, and never null. Text becomes UTF-8."),
+    RowColumn(
         "queue", ("string",), "",
         "Where the row goes, as for the option `queue`; needed where that is not given.",
     ),
-    Column("label", ("string",), "label", "Up to 249 characters."),
-    Column("correlationId", ("binary",), "correlation_id", "20 bytes, such as a `messageId`."),
-    Column("responseQueue", ("string",), "response_queue", "Format name of the queue for answers."),
-    Column(
+    RowColumn("label", ("string",), "label", "Up to 249 characters."),
+    RowColumn("correlationId", ("binary",), "correlation_id", "20 bytes, such as a `messageId`."),
+    RowColumn(
+        "responseQueue", ("string",), "response_queue", "Format name of the queue for answers."
+    ),
+    RowColumn(
         "adminQueue", ("string",), "admin_queue",
         "Format name of the queue for acknowledgment messages.",
     ),
-    Column(
+    RowColumn(
         "acknowledge", ("int", "bigint"), "acknowledge",
         "Which of them are wanted: the sum of bits of `onceq.Acknowledge`.",
     ),
-    Column("appSpecific", ("int", "bigint"), "app_specific", "A number from 0 to 4294967295."),
-    Column("bodyType", ("int", "bigint"), "body_type", "Type number of the body (VARIANT type)."),
-    Column("extension", ("binary",), "extension", "Bytes beside the body."),
+    RowColumn("appSpecific", ("int", "bigint"), "app_specific", "A number from 0 to 4294967295."),
+    RowColumn("bodyType", ("int", "bigint"), "body_type", "Type number of the body (VARIANT)."),
+    RowColumn("extension", ("binary",), "extension", "Bytes beside the body."),
 )  # fmt: skip
 """A null means that the property is not set."""
 
@@ -142,35 +144,35 @@ WHOLE: Final = ("tinyint", "smallint", "int", "bigint")
 PLACE: Final = ("sourceMachine", "streamId", "seqNumber")
 """Rows with these carry a message with its place in a stream, or an order acknowledgment."""
 CARRIED: Final = (
-    Column("sourceMachine", ("string",), "", "Who sent the message that is carried; required."),
-    Column("streamId", (*WHOLE, "string"), "", "Its stream; required."),
-    Column("seqNumber", WHOLE, "", "Its number there; required."),
-    Column(
+    RowColumn("sourceMachine", ("string",), "", "Who sent the message that is carried; required."),
+    RowColumn("streamId", (*WHOLE, "string"), "", "Its stream; required."),
+    RowColumn("seqNumber", WHOLE, "", "Its number there; required."),
+    RowColumn(
         "prevNumber", WHOLE, "",
         "The number before it, 0 for none. Null, or no such column: the row is an order "
         "acknowledgment, and has no body.",
     ),
-    Column(
+    RowColumn(
         "destination", ("string",), "",
         "The queue that stream and numbers are for. Without this column `queue` says it, also "
         "where the option `queue` says where the rows go.",
     ),
-    Column("messageId", ("binary",), "", "Its identifier, 20 bytes."),
-    Column("xactId", ("binary",), "", "Its transaction, 20 bytes."),
-    Column("firstInXact", ("boolean",), "", "Whether it is the first of its transaction."),
-    Column("lastInXact", ("boolean",), "", "Whether it is the last one."),
-    Column("sentTime", ("timestamp",), "", "When it was sent, to the microsecond if you know."),
-    Column("timeToReachQueue", WHOLE, "", "Seconds from then; null: no limit."),
-    Column("timeToBeReceived", WHOLE, "", "Seconds from then; null: no limit."),
-    Column(
+    RowColumn("messageId", ("binary",), "", "Its identifier, 20 bytes."),
+    RowColumn("xactId", ("binary",), "", "Its transaction, 20 bytes."),
+    RowColumn("firstInXact", ("boolean",), "", "Whether it is the first of its transaction."),
+    RowColumn("lastInXact", ("boolean",), "", "Whether it is the last one."),
+    RowColumn("sentTime", ("timestamp",), "", "When it was sent, to the microsecond if you know."),
+    RowColumn("timeToReachQueue", WHOLE, "", "Seconds from then; null: no limit."),
+    RowColumn("timeToBeReceived", WHOLE, "", "Seconds from then; null: no limit."),
+    RowColumn(
         "acknowledge", WHOLE, "",
         "Acknowledgments that it asks for, of who settles it; queue managers on the way "
         "acknowledge nothing.",
     ),
-    Column("adminQueue", ("string",), "", "Where these go."),
-    Column("journal", WHOLE, "", "Copies that it asks for."),
-    Column("encrypted", ("boolean",), "", "Whether its body is encrypted."),
-    Column("packetBytes", WHOLE, "", "Bytes of its packet."),
+    RowColumn("adminQueue", ("string",), "", "Where these go."),
+    RowColumn("journal", WHOLE, "", "Copies that it asks for."),
+    RowColumn("encrypted", ("boolean",), "", "Whether its body is encrypted."),
+    RowColumn("packetBytes", WHOLE, "", "Bytes of its packet."),
 )  # fmt: skip
 """What a row may have that carries a message; ``rows.Carrying`` packs them."""
 

@@ -47,7 +47,7 @@ from onceq.spark.sink.rows import BODY_BYTES_MAX, Piece, Pieces, rows_sum
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from onceq.client.plans.batch_commit import Attempt
+    from onceq.client.plans.batch_commit import BatchAttempt
 
 
 LABEL_SHOWN: Final = 40
@@ -71,7 +71,7 @@ _NOWHERE: Final = (-1,)
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TaskBatch:
     """Which batch of whom a task belongs to.
 
     Attributes:
@@ -112,8 +112,8 @@ class Task:
     """What one task does at one queue manager, on one connection at a time."""
 
     def __init__(
-        self, line: Line, names: tuple[str, ...], options: SinkOptions, job: Job,
-        attempt: Attempt, anchor: Callable[[], None] | None = None,
+        self, line: Line, names: tuple[str, ...], options: SinkOptions, job: TaskBatch,
+        attempt: BatchAttempt, anchor: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
         """Args:
         attempt: Of the queue manager that decides.
@@ -355,7 +355,7 @@ def _cut(run: Run) -> Run:
 
 
 def stage(
-    batches: Iterable[pa.RecordBatch], names: tuple[str, ...], options: SinkOptions, job: Job,
+    batches: Iterable[pa.RecordBatch], names: tuple[str, ...], options: SinkOptions, job: TaskBatch,
     opened: Opened | None = None,
 ) -> Staged:  # fmt: skip
     """Send the rows of one task into prepared branches.
@@ -385,13 +385,14 @@ class _Parts:
     """One task at work at all queue managers that its rows go to."""
 
     def __init__(
-        self, line: Callable[[str], Line], names: tuple[str, ...], options: SinkOptions, job: Job,
+        self, line: Callable[[str], Line], names: tuple[str, ...], options: SinkOptions,
+        job: TaskBatch,
     ) -> None:  # fmt: skip
         self._line, self._names, self._options, self._job = line, names, options, job
         self._usual = job.partition % len(options.managers)
         self._column = -1 if options.queue else names.index("queue")
         self._tasks: dict[int, Task] = {}
-        self._attempt: Attempt | None = None
+        self._attempt: BatchAttempt | None = None
         self._home: Line | None = None
         self._anchors: list[Xid] = []
         self._places: dict[str | None, int] = {None: self._usual, "": self._usual}

@@ -49,7 +49,7 @@ from onceq.spark.connections import connection
 from onceq.spark.sink.branches import Line, asked_again
 from onceq.spark.sink.options import SinkOptions
 from onceq.spark.sink.rows import digest_of, target_of
-from onceq.spark.sink.task import Job, Staged, stage
+from onceq.spark.sink.task import Staged, TaskBatch, stage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,18 +72,18 @@ T = TypeVar("T")
 class StagedMessage(WriterCommitMessage):  # type: ignore[misc]
     """What a task tells the driver."""
 
-    job: Job
+    job: TaskBatch
     staged: Staged
 
 
-class _Writer:
+class _SinkWriter:
     """What both kinds of write have in common."""
 
     def __init__(self, options: SinkOptions, names: Sequence[str]) -> None:
         self._options = options
         self._names = tuple(names)
 
-    def _stage(self, batches: Iterator[pa.RecordBatch], job: Job) -> StagedMessage:
+    def _stage(self, batches: Iterator[pa.RecordBatch], job: TaskBatch) -> StagedMessage:
         return StagedMessage(job, stage(batches, self._names, self._options, job))
 
     def _ask(
@@ -174,7 +174,7 @@ class _Writer:
                 self._ask(lambda qms: tell(qms[0], qms[1:]), once=True)
 
 
-class OnceqWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
+class OnceqWriter(_SinkWriter, DataSourceArrowWriter):  # type: ignore[misc]
     """``write.format("onceq")``. One object plans; tasks and the commit have copies of it."""
 
     def __init__(self, options: SinkOptions, names: Sequence[str]) -> None:
@@ -188,7 +188,7 @@ class OnceqWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
         task = TaskContext.get()
         assert task is not None, "write is called in a task"
         query = (task.getLocalProperty(QUERY_ID) or "") if self._options.app else ""
-        job = Job(self._app, self._version, query, task.partitionId(), self._options.compared)
+        job = TaskBatch(self._app, self._version, query, task.partitionId(), self._options.compared)
         return self._stage(iterator, job)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -209,7 +209,7 @@ class OnceqWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
         self._abort(self._app, self._version, final=not self._options.app)
 
 
-class OnceqStreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]
+class OnceqStreamWriter(_SinkWriter, DataSourceStreamArrowWriter):  # type: ignore[misc]
     """``writeStream.format("onceq")``. There is a new object for each commit."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
@@ -219,7 +219,7 @@ class OnceqStreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[m
         query, batch = task.getLocalProperty(QUERY_ID), task.getLocalProperty(BATCH_ID)
         assert query, "a task of a stream knows its query"
         assert batch, "and its batch"
-        job = Job(self._app_of(query), int(batch), query, task.partitionId())
+        job = TaskBatch(self._app_of(query), int(batch), query, task.partitionId())
         return self._stage(iterator, job)
 
     def _app_of(self, query: str) -> str:
@@ -297,7 +297,7 @@ def tell(home: QueueManager, others: Sequence[QueueManager]) -> None:
     Raises:
         ServiceNotAvailable: One of them does not know yet.
     """
-    recovery = home.recovery([_Parts(other) for other in others])
+    recovery = home.recovery([_ManagerParts(other) for other in others])
     report = recovery.step(time.monotonic())
     for _, xid, said in report.by_hand:
         log.warning("part %s was decided by hand: %s", xid, said)
@@ -328,7 +328,7 @@ def _last(manager: QueueManager, app: str) -> int:
     return next((view.version for view in manager.groups.list() if view.app == app), -1)
 
 
-class _Parts(ManagerResource):
+class _ManagerParts(ManagerResource):
     """Parts at one queue manager: batches as they came, and each in the order of its partitions."""
 
     def recover(self, prefix: bytes = b"") -> list[Xid]:

@@ -88,7 +88,7 @@ class HoldRenewal:
             self._work()
 
 
-class Access:
+class LazyConnection:
     """One connection, made when it is first used."""
 
     def __init__(
@@ -409,8 +409,9 @@ def _renewed(manager: QueueManager, held: OpenQueue) -> bool:
 
 def borrowed(
     where: str, patience: Patience, credentials: CredentialFiles
-) -> contextlib.AbstractContextManager[Access]:
+) -> contextlib.AbstractContextManager[LazyConnection]:
     """A connection of this process for reading, for the time of one task."""
     return connections.POOL.borrowed(
-        (Access, where, patience, credentials), lambda: Access(where, patience, credentials)
+        (LazyConnection, where, patience, credentials),
+        lambda: LazyConnection(where, patience, credentials),
     )

@@ -307,7 +307,7 @@ BATCH_MESSAGES: Final = 2_000_000
 """Messages of one batch: they are removed in one transaction, which holds no more."""
 
 
-class Count(Protocol):
+class RangeCount(Protocol):
     """Counts what stands in a range; ends it behind so many messages or bytes, if not 0."""
 
     def __call__(self, part: Range, *, messages: int, bytes: int) -> RangeView: ...
@@ -315,7 +315,7 @@ class Count(Protocol):
 
 def limit_batch(
     begins: Mapping[str, int], ends: Mapping[str, int], sights: Mapping[str, QueueSample],
-    count: Count, *, messages: int, bytes: int,
+    count: RangeCount, *, messages: int, bytes: int,
 ) -> dict[str, RangeView]:  # fmt: skip
     """What a batch has of each queue.
 

@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from onceq.model.limits import READER_CHARS_MAX
-from onceq.spark.argument_checks import Option, named, number, second_of, span_s, wrong, yes_no
+from onceq.spark.argument_checks import SparkOption, named, number, second_of, span_s, wrong, yes_no
 from onceq.spark.connections import (
     CREDENTIALS,
     LOOKUP_MAX,
     CredentialFiles,
     Patience,
-    Pattern,
-    Target,
+    QueueSearch,
+    SourceTarget,
     credential_files_of,
     offsets_of,
     patience_of,
@@ -42,120 +42,120 @@ NEVER: Final = -1
 PARTITIONS_MAX: Final = 10_000
 
 OPTIONS: Final = (
-    Option(
+    SparkOption(
         "queueManager", "addresses", "(required)",
         "Where the queue manager accepts applications: `host:port`, `onceq://host:port`, "
         "`tls://host:port`, `unix:///path/onceq.sock`, or its data directory; several with "
         "commas.",
     ),
-    Option(
+    SparkOption(
         "executorQueueManager", "addresses", "as `queueManager`",
         "The same queue managers, in the same order, under addresses that executors reach, where "
         "these differ.",
     ),
-    Option(
+    SparkOption(
         "queue", "queue names", "(required)",
         "The queue, or several with commas; each is read from every queue manager. "
         "`host:port/name`, is a queue of that one alone; `onceq://host:port/name` needs no "
         "`queueManager`. `load(\"...\")` means the same.",
     ),
-    Option(
+    SparkOption(
         "subscribe", "queue names", "as `queue`",
         "The same as `queue`.",
     ),
-    Option(
+    SparkOption(
         "subscribePattern", "regular expression", "(none)",
         "In place of `queue`: all transactional queues whose whole name it matches, such as "
         "`orders-.*`, on each queue manager, in any case, with or without `private$\\`. New queues"
         " are found within 15 seconds.",
     ),
-    Option(
+    SparkOption(
         "columns", "names, or `all`", "the usual ones",
         "Columns of the rows, in this order: `body, label, sentTime`. `all`: every column "
         "below. `.schema(...)` means the same.",
     ),
-    Option(
+    SparkOption(
         "startingOffsets", "`earliest`, `latest` or JSON", "earliest",
         "Where a *new* query begins: with the first message, behind the last, or for each queue "
         "at a lookup identifier, as in `{\"private$\\\\orders\": 504403158265495553}`; -2 is "
         "earliest, -1 latest. With several queue managers a queue is `address/name`, or its name "
         "for all of them. With a checkpoint this counts only for queues that it lacks.",
     ),
-    Option(
+    SparkOption(
         "startingTimestamp", "milliseconds since 1970, or ISO 8601 with a zone", "(none)",
         "In place of `startingOffsets`: a *new* query begins with the first message that arrived "
         "in that second or later, by the queue manager's clock, or behind the last.",
     ),
-    Option(
+    SparkOption(
         "endingOffsets", "`latest` or JSON", "latest",
         "Batch reads only: the last message of each queue, as a lookup identifier.",
     ),
-    Option(
+    SparkOption(
         "maxMessagesPerTrigger", "whole number, 1 or more", "2000000",
         "Streams only: most messages of a micro-batch, over all queues. The default is the most.",
     ),
-    Option(
+    SparkOption(
         "maxBytesPerTrigger", "bytes, 1 or more", "no limit",
         "Streams only: most bytes of packets of a micro-batch, over all queues; of each queue at "
         "least one message.",
     ),
-    Option(
+    SparkOption(
         "minOffsetsPerTrigger", "whole number, 1 or more", "1",
         "Streams only: fewest messages of a micro-batch, over all queues; it waits for them, up "
         "to `maxTriggerDelay`; with `availableNow` not at all.",
     ),
-    Option(
+    SparkOption(
         "maxTriggerDelay", "a time such as `15m`, `30s`, `500ms`", "15m",
         "With `minOffsetsPerTrigger`: how long after a batch the next one comes with fewer "
         "messages.",
     ),
-    Option(
+    SparkOption(
         "minPartitions", "whole number, 1 or more", "1",
         "Fewest tasks of a batch; there is at least one for every 65,536 messages.",
     ),
-    Option(
+    SparkOption(
         "failOnDataLoss", "`true` or `false`", "true",
         "Streams only: whether the query ends when a message of a batch is gone before it is read"
         " or removed (received by another, purged, moved). With `false` the others are read. An "
         "expired message is only logged.",
     ),
-    Option(
+    SparkOption(
         "skipFinished", "`true` or `false`", "false",
         "Streams that receive only: a batch that this query has removed, and Spark asks for "
         "again, is empty and does not end the query. Only for a sink that knows batches by "
         "number, as `onceq spark land` does; one that overwrites would lose rows.",
     ),
-    Option(
+    SparkOption(
         "readMode", "`receive` or `peek`", "receive (batch: peek)",
         "Whether messages are removed from the queue once Spark has committed the batch that read "
         "them. A batch read can only peek.",
     ),
-    Option(
+    SparkOption(
         "afterRead", "`delete` or `journal`", "delete",
         "Streams that receive only: with `journal` a copy of each removed message goes to the "
         "queue's journal (`private$\\orders;journal`), even if the queue keeps none. Without room "
         "nothing is removed and the query ends.",
     ),
-    Option(
+    SparkOption(
         "subscription", "text", "(empty)",
         "A name for this reader, of up to 1,000 characters, shown to those whom it keeps from "
         "receiving. A *new* query is refused where one of the same name has read before "
         "(`read-before`).",
     ),
-    Option(
+    SparkOption(
         "retryTimeout", "a time such as `60s`, `5m`, `500ms`", "60s",
         "How long a request is repeated when a queue manager does not answer or its connection "
         "breaks. Then the query ends. `0s`: at once.",
     ),
-    Option(
+    SparkOption(
         "numRetries", "whole number, 0 or more", "(none)",
         "In place of `retryTimeout`: how often a request is repeated.",
     ),
-    Option(
+    SparkOption(
         "retryIntervalMs", "milliseconds", "grows; with `numRetries` 1000",
         "How long to wait before each repetition.",
     ),
-    Option(
+    SparkOption(
         "timeoutMs", "milliseconds, 1 or more", "10000",
         "How long to wait for a connection, and for each answer.",
     ),
@@ -177,8 +177,8 @@ class SourceOptions:
         messages_min, delay_s: Fewest messages of a batch, and how long it waits for these.
     """
 
-    targets: tuple[Target, ...]
-    pattern: Pattern | None
+    targets: tuple[SourceTarget, ...]
+    pattern: QueueSearch | None
     starting: Mapping[str, int]
     since: int
     ending: Mapping[str, int]
@@ -210,8 +210,8 @@ def parse(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
     values = named(given, (option.name for option in OPTIONS))
     _not_both(values)
     where = values.get("queueManager", ""), values.get("executorQueueManager", "")
-    pattern: Pattern | None = None
-    targets: tuple[Target, ...] = ()
+    pattern: QueueSearch | None = None
+    targets: tuple[SourceTarget, ...] = ()
     if "subscribePattern" in values:
         pattern = pattern_of(*where, values["subscribePattern"])
     else:
@@ -276,7 +276,9 @@ def _after_read(values: Mapping[str, str], mode: str) -> str:
     return after
 
 
-def _offsets(text: str, name: str, targets: Sequence[Target], *, ending: bool) -> Mapping[str, int]:
+def _offsets(
+    text: str, name: str, targets: Sequence[SourceTarget], *, ending: bool
+) -> Mapping[str, int]:
     if not targets:
         return word_of(text, name, ending=ending)
     return offsets_of(text, name, targets, ending=ending)

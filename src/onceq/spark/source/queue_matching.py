@@ -24,8 +24,8 @@ from typing import Final
 
 from onceq.errors import OnceqError, QueueNotFound
 from onceq.spark.argument_checks import wrong
-from onceq.spark.connections import QUEUES_MAX, Target
-from onceq.spark.source.access import Access
+from onceq.spark.connections import QUEUES_MAX, SourceTarget
+from onceq.spark.source.access import LazyConnection
 from onceq.spark.source.offsets import NOTHING, Offset, QueueSample, Range
 from onceq.spark.source.options import SourceOptions
 
@@ -100,7 +100,7 @@ class Discovery:
     """
 
     def __init__(self, options: SourceOptions, clock: Callable[[], float]) -> None:
-        self.targets: dict[str, Target] = {target.key: target for target in options.targets}
+        self.targets: dict[str, SourceTarget] = {target.key: target for target in options.targets}
         self._pattern = options.pattern
         self._clock = clock
         self._next_s = 0.0
@@ -109,14 +109,15 @@ class Discovery:
             managers = [manager for manager, _ in self._pattern.managers]
             self._next_s = clock()
         self.accesses = {
-            manager: Access(manager, options.patience, options.credentials) for manager in managers
+            manager: LazyConnection(manager, options.patience, options.credentials)
+            for manager in managers
         }
 
     def find(self) -> None:
         """Look for the queues of a pattern, if it is time to."""
         if self._pattern is None or self._clock() < self._next_s:
             return
-        found: dict[str, Target] = {}
+        found: dict[str, SourceTarget] = {}
         for manager, near in self._pattern.managers:
             there = self.accesses[manager].queues(f"matching {self._pattern.text}")
             targets = self._pattern.matching(manager, near, there)
@@ -131,7 +132,7 @@ class Discovery:
         self.targets = found
         self._next_s = self._clock() + FIND_S
 
-    def sights(self, look: Callable[[Target], QueueSample]) -> dict[str, QueueSample]:
+    def sights(self, look: Callable[[SourceTarget], QueueSample]) -> dict[str, QueueSample]:
         """All queues, looked at; of a pattern those that are there still."""
         self.find()
         sights: dict[str, QueueSample] = {}
@@ -176,7 +177,7 @@ class Discovery:
         return None
 
 
-def unsteady(target: Target, sight: QueueSample) -> str:
+def unsteady(target: SourceTarget, sight: QueueSample) -> str:
     """Why a queue cannot be a stream."""
     if sight.transactional:
         return (

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from onceq.spark.argument_checks import wrong
-from onceq.spark.connections import LATEST, Target
-from onceq.spark.source.access import Access, borrowed
+from onceq.spark.connections import LATEST, SourceTarget
+from onceq.spark.source.access import LazyConnection, borrowed
 from onceq.spark.source.conflicts import judge
 from onceq.spark.source.offsets import QueueSample, Range, beginning, split, start_of
 from onceq.spark.source.options import NEVER, SourceOptions
@@ -41,7 +41,10 @@ class RangePartition(InputPartition):  # type: ignore[misc]
     """
 
     def __init__(
-        self, parts: Sequence[Range], managers: Mapping[str, str], targets: Mapping[str, Target]
+        self,
+        parts: Sequence[Range],
+        managers: Mapping[str, str],
+        targets: Mapping[str, SourceTarget],
     ) -> None:
         self.parts = tuple(parts)
         self.targets = {part.key: targets[part.key] for part in parts}
@@ -76,7 +79,7 @@ class Rows:
             yield from self._part(part, partition.targets[part.key], partition.managers)
 
     def _part(
-        self, part: Range, target: Target, managers: Mapping[str, str]
+        self, part: Range, target: SourceTarget, managers: Mapping[str, str]
     ) -> Iterator[pa.RecordBatch]:
         seen = 0
         with borrowed(target.near, self._patience, self._credentials) as access:
@@ -131,7 +134,9 @@ def longer(top: int | None) -> int | None:
     return more if more <= PREFIX_BYTES_MAX else None
 
 
-def starting(access: Access, target: Target, sight: QueueSample, options: SourceOptions) -> int:
+def starting(
+    access: LazyConnection, target: SourceTarget, sight: QueueSample, options: SourceOptions
+) -> int:
     """The place where a new query begins in a queue; raises ConfigurationError."""
     if options.since == NEVER:
         return start_of(options.starting[target.key], sight)
@@ -187,8 +192,8 @@ class OnceqReader(DataSourceReader):  # type: ignore[misc]
         by_key = {target.key: target for target in targets}
         return [RangePartition(parts, guids, by_key) for parts in [*tasks, *apart]]
 
-    def _access(self, manager: str) -> Access:
-        return Access(manager, self._options.patience, self._options.credentials)
+    def _access(self, manager: str) -> LazyConnection:
+        return LazyConnection(manager, self._options.patience, self._options.credentials)
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
@@ -198,7 +203,7 @@ class OnceqReader(DataSourceReader):  # type: ignore[misc]
 class Prefetch:
     """The pages of one queue, up to a place. Close it before its connection is used otherwise."""
 
-    def __init__(self, access: Access, queue: str, to: int) -> None:
+    def __init__(self, access: LazyConnection, queue: str, to: int) -> None:
         self._access = access
         self._queue = queue
         self._to = to

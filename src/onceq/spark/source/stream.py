@@ -36,8 +36,8 @@ from onceq.client.stopping import pause
 from onceq.errors import MessagesMissing, OnceqError
 from onceq.model.views.queues import RangeView, ReaderView
 from onceq.spark.argument_checks import wrong
-from onceq.spark.connections import Target
-from onceq.spark.source.access import Access
+from onceq.spark.connections import SourceTarget
+from onceq.spark.source.access import LazyConnection
 from onceq.spark.source.conflicts import (
     StreamIdentity,
     check,
@@ -230,13 +230,13 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     # ---- queues ---------------------------------------------------------------------------
 
-    def _access(self, target: Target) -> Access:
+    def _access(self, target: SourceTarget) -> LazyConnection:
         return self._queues.accesses[target.manager]
 
     def _look(self, *, hold: bool = True) -> dict[str, QueueSample]:
         """All queues as they are now; held before they are looked at, if they are to be."""
 
-        def look(target: Target) -> QueueSample:
+        def look(target: SourceTarget) -> QueueSample:
             access = self._access(target)
             if hold and self._options.receive:
                 access.hold(target.queue, who(self._options.subscription))

@@ -48,7 +48,7 @@ VIEW_BYTES_MIN: Final = 1 << 18
 """From this size on the messages of a frame stay in the buffer that they were read into."""
 
 
-class Code(IntEnum):
+class FrameCode(IntEnum):
     """Codes of frames that are no request of the core; the classes of ``model/requests`` have the
     other codes. Answers repeat a code with ANSWER or FAILED added."""
 
@@ -68,7 +68,7 @@ class Prove(msgspec.Struct, array_like=True):
     nonce: bytes
 
 
-class Known(msgspec.Struct, array_like=True):
+class ProofAnswer(msgspec.Struct, array_like=True):
     """The answer to ``Prove``: the salt that was hashed with the secret, the queue manager's random
     value, and the proof that it knows the secret's digest (``model/tokens.py``)."""
 
@@ -292,11 +292,11 @@ def tables(lookups: bytes, arrived: bytes, aborts: bytes) -> tuple[array[int], .
 # ---- codec ---------------------------------------------------------------------------------------
 
 
-class Row(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+class FrameRow(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """The head of a request, or a part of it, as it crosses a connection."""
 
 
-class ItemRow(Row):
+class ItemRow(FrameRow):
     """A batch to send.
 
     Attributes:
@@ -325,7 +325,7 @@ class _Reader(NamedTuple):
     """How a class is read."""
 
     kind: type[Request]
-    decode: Callable[[Buffer], Row]
+    decode: Callable[[Buffer], FrameRow]
     has_items: bool
 
 
@@ -379,7 +379,7 @@ def read(code: int, head: Buffer, data: memoryview) -> Request:
     return kind(*msgspec.structs.astuple(row))
 
 
-def row_of(kind: type[Request]) -> type[Row]:
+def row_of(kind: type[Request]) -> type[FrameRow]:
     """Return the head's class for a class of requests."""
     hints, given = get_type_hints(kind), defaults(kind)
     columns = []
@@ -393,7 +393,7 @@ def row_of(kind: type[Request]) -> type[Row]:
         elif isinstance(hint, type) and issubclass(hint, Enum):
             hint = int if issubclass(hint, int) else str
         columns.append((name, hint, *((given[name],) if name in given else ())))
-    return cast(type[Row], msgspec.defstruct(kind.__name__, columns, bases=(Row,)))
+    return cast(type[FrameRow], msgspec.defstruct(kind.__name__, columns, bases=(FrameRow,)))
 
 
 def _reader(code: int) -> _Reader:

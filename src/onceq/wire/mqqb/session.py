@@ -54,7 +54,7 @@ from onceq.wire.mqqb.internal import (
 # ---- session states ------------------------------------------------------------------------------
 
 
-class State(Enum):
+class SessionState(Enum):
     """Where a session is; the value goes on with "a packet came while".
 
     A session is set up by two questions and two answers, asked by whoever has connected. First each
@@ -84,16 +84,19 @@ class State(Enum):
     """Over, for any reason."""
 
 
-TAKES: Final[Mapping[State, Mapping[type, State]]] = {
-    State.NEW: {},
-    State.WAITING_ESTABLISH: {Establish: State.WAITING_PARAMETERS},
-    State.WAITING_PARAMETERS: {Parameters: State.OPEN},
-    State.OPEN: {SessionHeader: State.OPEN, UserPackets: State.OPEN},
-    State.CLOSED: {},
+TAKES: Final[Mapping[SessionState, Mapping[type, SessionState]]] = {
+    SessionState.NEW: {},
+    SessionState.WAITING_ESTABLISH: {Establish: SessionState.WAITING_PARAMETERS},
+    SessionState.WAITING_PARAMETERS: {Parameters: SessionState.OPEN},
+    SessionState.OPEN: {SessionHeader: SessionState.OPEN, UserPackets: SessionState.OPEN},
+    SessionState.CLOSED: {},
 }
 """The packets that a state takes, and the state to which each leads if it refuses nothing. Any
 other packet ends the session; what comes behind its end is not looked at."""
-BEGIN: Final[Mapping[bool, State]] = {True: State.NEW, False: State.WAITING_ESTABLISH}
+BEGIN: Final[Mapping[bool, SessionState]] = {
+    True: SessionState.NEW,
+    False: SessionState.WAITING_ESTABLISH,
+}
 """The first state of the side that has connected (``start`` leads on), and of the other one."""
 
 
@@ -226,17 +229,17 @@ class Session:
     @property
     def opened(self) -> bool:
         """Whether set-up is done and the session not over."""
-        return self._state is State.OPEN
+        return self._state is SessionState.OPEN
 
     @property
     def closed(self) -> bool:
         """Whether the session is over."""
-        return self._state is State.CLOSED
+        return self._state is SessionState.CLOSED
 
     @property
     def room(self) -> int:
         """The number of user packets that may be sent now."""
-        if self._state is not State.OPEN:
+        if self._state is not SessionState.OPEN:
             return 0
         return max(min(self._window, self._peer_window) - (self._sent - self._acked), 0)
 
@@ -255,15 +258,15 @@ class Session:
 
     def start(self) -> None:
         """Ask for the session, as its initiator."""
-        assert self._state is State.NEW, "only a new initiator starts"
+        assert self._state is SessionState.NEW, "only a new initiator starts"
         stamp = self._now // MS_US & 0xFFFF_FFFF
         padding = bytes(512)
         if self._settings.settle_doubts:
             padding = mark(self._life, self._host).ljust(512, b"\0")
         self.output.append(Establish(self._own, self._expected, stamp, padding=padding).encode())
-        self._state = State.WAITING_ESTABLISH
+        self._state = SessionState.WAITING_ESTABLISH
 
-    def _establish(self, packet: Establish, after: State) -> list[Event]:
+    def _establish(self, packet: Establish, after: SessionState) -> list[Event]:
         if self._initiator:
             return self._establish_answered(packet, after)
         prove(self._who, packet.client)
@@ -286,7 +289,7 @@ class Session:
         self._state = after
         return []
 
-    def _establish_answered(self, packet: Establish, after: State) -> list[Event]:
+    def _establish_answered(self, packet: Establish, after: SessionState) -> list[Event]:
         prove(self._who, packet.server)
         if packet.server == self._own and not self._itself:
             self._extend(packet)
@@ -316,7 +319,7 @@ class Session:
             self.traces, self.publics = packet.traces, packet.publics
             self.peer_called = packet.called if self._initiator and self._host else ""
 
-    def _parameters(self, packet: Parameters, after: State) -> list[Event]:
+    def _parameters(self, packet: Parameters, after: SessionState) -> list[Event]:
         if packet.refused:
             return [self._close("the other queue manager refused the parameters")]
         self._peer_window = packet.window
@@ -344,7 +347,7 @@ class Session:
 
     def receive(self, data: Buffer, now_us: int) -> list[Event]:
         """Handle received bytes; return the events, in order. Never raises for their content."""
-        if self._state is State.CLOSED:
+        if self._state is SessionState.CLOSED:
             return []
         self._now = now_us
         # Any byte is a sign of life, which extends the wait.
@@ -398,7 +401,7 @@ class Session:
 
     def persisted(self, recoverable: int, now_us: int) -> None:
         """Count more of the recoverable messages received, in order, as safe on disk."""
-        if self._state is not State.OPEN:
+        if self._state is not SessionState.OPEN:
             return
         self._now = now_us
         self._persisted += recoverable
@@ -471,7 +474,7 @@ class Session:
             count: Their number; at most ``room``.
             recoverable: How many of them have delivery mode 1.
         """
-        assert self._state is State.OPEN, "only an open session sends"
+        assert self._state is SessionState.OPEN, "only an open session sends"
         assert 0 <= recoverable <= count, "some of the messages are recoverable"
         assert self._sent + count - self._acked <= WINDOW_MAX, "far more than there is room for"
         self._now = now_us
@@ -491,7 +494,7 @@ class Session:
 
     def slow(self, now_us: int, *, slow: bool = True) -> None:
         """Ask the peer for one message at a time (Q-8, memory shortage), or for a full window."""
-        if self._slow != slow and self._state is State.OPEN:
+        if self._slow != slow and self._state is SessionState.OPEN:
             self._now = now_us
             self._slow = slow
             self._report()
@@ -501,7 +504,7 @@ class Session:
     def next_timer(self) -> int | None:
         """Return the monotonic microseconds at which ``tick`` has work, or None."""
         self.timer_set = False
-        if self._state is State.CLOSED:
+        if self._state is SessionState.CLOSED:
             return None
         due = (self._init_due, self._ack_due, self._wait_due, self._idle_due)
         return min(filter(None, due), default=None)
@@ -509,7 +512,7 @@ class Session:
     def tick(self, now_us: int) -> list[Event]:
         """Do what is due at this time."""
         self._now = now_us
-        if self._state is State.CLOSED:
+        if self._state is SessionState.CLOSED:
             return []
         if self._init_due and now_us >= self._init_due:
             return [self._close("set-up of the session took too long")]
@@ -532,13 +535,13 @@ class Session:
 
     def close(self, reason: str) -> None:
         """End the session from our side."""
-        if self._state is not State.CLOSED:
+        if self._state is not SessionState.CLOSED:
             self._close(reason)
 
     def _close(self, reason: str) -> Closed:
-        self._state = State.CLOSED
+        self._state = SessionState.CLOSED
         return Closed(reason)
 
     def _fail(self, error: PeerError) -> Closed:
-        self._state = State.CLOSED
+        self._state = SessionState.CLOSED
         return Closed(f"{error.code}: {error.text}", error)

@@ -7,7 +7,7 @@ from asyncio import CancelledError
 
 import pytest
 
-from onceq.client.link import Greeting, Request, Session
+from onceq.client.link import Greeting, LinkRequest, Session
 from onceq.client.plans.sending_unit import NOTHING, ahead
 from onceq.client.plans.unit_of_work import Unit
 from onceq.errors import InDoubt, LinkLost, OnceqError, TransactionOver
@@ -91,8 +91,8 @@ def test_nothing_ahead_changes_nothing() -> None:
 
 
 def test_only_a_receive_is_given_up_at_the_manager() -> None:
-    receive = Request(requests.Receive(Q))
-    commit = Request(requests.Commit(1), behind=receive)
+    receive = LinkRequest(requests.Receive(Q))
+    commit = LinkRequest(requests.Commit(1), behind=receive)
     assert receive.to_give_up is receive
     assert commit.to_give_up is receive
-    assert Request(requests.Commit(1)).to_give_up is None
+    assert LinkRequest(requests.Commit(1)).to_give_up is None

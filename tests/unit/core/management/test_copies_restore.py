@@ -19,7 +19,7 @@ from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
 from onceq.model.settings import Settings
 from onceq.model.views.managers import Restored
-from onceq.packet.acks import Memory
+from onceq.packet.acks import StreamMemory
 from tests.unit.core.alone import IDENTITY, WALL_S, Core
 
 OTHER = b"B" * 16
@@ -59,7 +59,7 @@ def test_what_had_arrived_is_not_certain_any_more() -> None:
     core = core_with_sends()
     state = core.manager.state
     state.progress[OTHER, "q"] = Progress(OTHER, "q", stream=7, last=10)
-    state.memories.load(OTHER, "q", Memory(6, 1, 5, True))
+    state.memories.load(OTHER, "q", StreamMemory(6, 1, 5, True))
     assert state.memory_of(OTHER, "q", 6) is not None
     put_back(core)
     assert state.memory_of(OTHER, "q", 6) is None

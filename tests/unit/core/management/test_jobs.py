@@ -14,7 +14,7 @@ from onceq.core.inputs import (
     JobFailed,
     NextJob,
     OwnerCame,
-    Space,
+    SpaceChanged,
 )
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
@@ -181,7 +181,7 @@ def test_what_is_sent_as_new_stays(core: Core) -> None:
 def test_when_the_disk_is_nearly_full_a_job_waits_and_says_so(core: Core) -> None:
     start(core)
     stood = places(core)
-    core.step(Space(True))
+    core.step(SpaceChanged(True))
     assert isinstance(core.ask(batch(1, 0, *moved(*stood))), StorageReserve)
     shown = look(core, 1)
     assert (shown.done, shown.state) == (0, "running")
@@ -189,7 +189,7 @@ def test_when_the_disk_is_nearly_full_a_job_waits_and_says_so(core: Core) -> Non
     counted: Any = core.ask(requests.Look(METRICS.what))
     assert (counted.jobs_running, counted.jobs_waiting) == (1, 1)
     assert places(core) == stood
-    core.step(Space(False))
+    core.step(SpaceChanged(False))
     assert isinstance(core.ask(batch(1, 0, *moved(*stood))), Work)
     assert look(core, 1).trouble == ""
 

@@ -9,7 +9,7 @@ import pytest
 
 from onceq.core.inputs import SessionOpened, TellDoors
 from onceq.core.state import audit_trail
-from onceq.core.state.audit_trail import HEADS_MAX, Head, TrailHeads
+from onceq.core.state.audit_trail import HEADS_MAX, TrailHead, TrailHeads
 from onceq.core.state.setups import encode_rows
 from onceq.model import requests
 from onceq.model.identification import Identification, Proof
@@ -56,14 +56,14 @@ def test_some_are_kept_of_each_and_what_comes_quickly_pushes_out_nothing(
 ) -> None:
     heads = TrailHeads()
     for number in range(20):
-        heads.told(PEER, Head(number, DIGEST, number))
+        heads.told(PEER, TrailHead(number, DIGEST, number))
     assert [head.number for head in dict(heads)[PEER]] == [0, 19]
     for hour in range(1, 20):
-        heads.told(PEER, Head(100 + hour, DIGEST, 20 + hour * NOTICE_EVERY_S))
+        heads.told(PEER, TrailHead(100 + hour, DIGEST, 20 + hour * NOTICE_EVERY_S))
     assert len(dict(heads)[PEER]) == HEADS_MAX
     monkeypatch.setattr(audit_trail, "HEAD_PEERS_MAX", 2)
     for at, guid in enumerate((b"q" * 16, b"r" * 16)):
-        heads.told(guid, Head(1, DIGEST, 10 + at))
+        heads.told(guid, TrailHead(1, DIGEST, 10 + at))
     assert [guid for guid, _ in heads] == [PEER, b"r" * 16]
     other = TrailHeads()
     other.load(json.loads(encode_rows(heads.dump())))

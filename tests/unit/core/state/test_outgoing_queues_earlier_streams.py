@@ -19,7 +19,7 @@ from onceq.model.identity import guid_text
 from onceq.model.limits import ENDS_ASKED_S
 from onceq.model.message import PLAIN
 from onceq.model.run import LENGTH_TYPE, Run
-from onceq.packet.acks import EndsAsked, EndsOpen, Memory, StillOpen, parse_settling
+from onceq.packet.acks import EndsAsked, EndsOpen, StillOpen, StreamMemory, parse_settling
 from tests.unit.core.alone import Core, turned_away
 from tests.unit.core.effort import stays_the_same
 
@@ -105,7 +105,7 @@ def test_what_is_told_of_one_stream_costs_the_same_among_many() -> None:
         core = with_streams(count)
         step, (outgoing,) = core.manager._step, core.manager.state.outgoing.values()
         stream = next(iter(outgoing.old))
-        said = EndsOpen((StillOpen(1, 1, Memory(stream, 1, 1, closed=True), ((1, 1),)),))
+        said = EndsOpen((StillOpen(1, 1, StreamMemory(stream, 1, 1, closed=True), ((1, 1),)),))
         return partial(pending_outcomes.hear, step, step.sessions.peers[1], said)
 
     stays_the_same(make, small=10, large=500)
@@ -139,7 +139,7 @@ def test_a_question_about_one_stream_at_a_time_comes_to_the_last_one(
 
 def answered(core: Core, stream: int) -> None:
     """The receiver says that the end of its one message will be told."""
-    said = StillOpen(1, 1, Memory(stream, 1, 1, closed=True), ((1, 1),))
+    said = StillOpen(1, 1, StreamMemory(stream, 1, 1, closed=True), ((1, 1),))
     pending_outcomes.hear(
         core.manager._step, core.manager._step.sessions.peers[1], EndsOpen((said,))
     )

@@ -13,7 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onceq.core.state.branch_table import Branch, Marks, StoredPackets, decode_branch, decode_marks
+from onceq.core.state.branch_table import (
+    Marks,
+    PreparedBranch,
+    StoredPackets,
+    decode_branch,
+    decode_marks,
+)
 from onceq.core.state.client_memory import Read
 from onceq.core.state.job_table import Failed, JobMark
 from onceq.core.state.records import (
@@ -24,7 +30,7 @@ from onceq.core.state.records import (
     RangeChange,
     Relocated,
     RestOf,
-    Seen,
+    SeenIdentifiers,
     decode,
 )
 from onceq.core.state.setups import KINDS, OutgoingOpened, Paused
@@ -58,7 +64,7 @@ taken = st.builds(
 """Of packets that a branch has laid."""
 advances = st.builds(Advance, guid, key, u64, u32, u32, st.just(0) | u32)
 tables = st.lists(u32, max_size=5).map(lambda n: array("I", n))
-seens = st.builds(Seen, guid, key, tables, st.just(0) | u32)
+seens = st.builds(SeenIdentifiers, guid, key, tables, st.just(0) | u32)
 moveds = runs.flatmap(
     lambda run: st.builds(Relocated, u32, byte, st.just(array("Q", range(len(run)))), st.just(run))
 )
@@ -72,7 +78,7 @@ xids = st.builds(
 sends = st.dictionaries(key.filter(lambda name: name != "properties"), u32)
 """What a prepare notes of a batch; of its properties it is known what they look like."""
 branches = st.builds(
-    Branch, u32, xids, u32, st.lists(sends, max_size=3),
+    PreparedBranch, u32, xids, u32, st.lists(sends, max_size=3),
     st.lists(st.lists(u32, max_size=9), max_size=3), st.lists(runs, max_size=3),
     by_hand=hands,
 )  # fmt: skip
@@ -86,7 +92,7 @@ def laid_of(found: array[int]) -> st.SearchStrategy[StoredPackets]:
 
 laid = lengths.flatmap(laid_of)
 laying = st.builds(
-    Branch, u32, xids, u32, st.lists(sends, max_size=3), st.just([]),
+    PreparedBranch, u32, xids, u32, st.lists(sends, max_size=3), st.just([]),
     laid=st.lists(laid, min_size=1, max_size=3), next_message=u32, next_transaction=u32,
 )  # fmt: skip
 changes = st.builds(
@@ -127,7 +133,9 @@ def test_a_cut_or_longer_record_is_refused(change: Change, data: st.DataObject) 
 
 @given(branches, st.data())
 @settings(max_examples=200, deadline=None, derandomize=True)
-def test_branches_round_trip_and_are_refused_when_cut(branch: Branch, data: st.DataObject) -> None:
+def test_branches_round_trip_and_are_refused_when_cut(
+    branch: PreparedBranch, data: st.DataObject
+) -> None:
     raw = b"".join(map(bytes, branch.encode()))
     assert decode(memoryview(raw), 0) == branch
     cut = data.draw(st.integers(0, len(raw) - 1))
@@ -186,7 +194,7 @@ def test_packets_of_which_only_the_fronts_come_say_where_the_rests_are(
 @given(laying, st.integers(1, 1 << 60), st.data())
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_laid_packets_are_found_in_the_record_and_from_a_checkpoint(
-    branch: Branch, address: int, data: st.DataObject
+    branch: PreparedBranch, address: int, data: st.DataObject
 ) -> None:
     contents = [bytes(one.data) for one in branch.laid]
     raw, head = branch.record(address)
@@ -281,11 +289,11 @@ def test_what_a_batch_of_a_job_has_done_stands_in_the_marks() -> None:
 
 
 def test_who_has_promised_a_branch_stands_in_its_record() -> None:
-    branch = Branch(18, Xid(7, b"global", b"b"), 1_700_000_000, [], [], by="token:x")
+    branch = PreparedBranch(18, Xid(7, b"global", b"b"), 1_700_000_000, [], [], by="token:x")
     raw = b"".join(map(bytes, branch.encode()))
     assert decode(memoryview(raw), 0) == branch
     without = decode(memoryview(b"".join(map(bytes, replace(branch, by="").encode()))), 0)
-    assert isinstance(without, Branch)
+    assert isinstance(without, PreparedBranch)
     assert without.by == "", "of older versions"
 
 
@@ -312,7 +320,7 @@ def test_the_worked_bytes_of_the_documentation() -> None:
 
 def test_the_worked_bytes_of_a_branch_and_of_marks() -> None:
     (block,) = re.findall(r"```bytes\n(.*?)```", PAGE.read_text(), re.S)
-    branch = Branch(
+    branch = PreparedBranch(
         18, Xid(7, b"global", b"branch"), 1_700_000_000, [], [[2, 16, 0, 5, 1, 0, 0, 0, [], False]]
     )
     assert decode(memoryview(bytes.fromhex(block)), 0) == branch
@@ -354,7 +362,7 @@ def test_a_setup_of_another_version_is_read() -> None:
 
 def test_records_from_before_there_were_lives_are_read() -> None:
     old = Change(5, advances=[Advance(b"s" * 16, "q", 7, 3, 2)])
-    old.seen.append(Seen(b"s" * 16, "q", array("I", [1, 2])))
+    old.seen.append(SeenIdentifiers(b"s" * 16, "q", array("I", [1, 2])))
     raw = memoryview(old.encode()[0])
     assert raw[1] == 1
     assert decode(raw, 0) == (old, [])
@@ -370,7 +378,7 @@ def test_a_refusal_of_no_stream_is_damage() -> None:
 
 def test_refusals_of_an_earlier_version_stay_identifiers() -> None:
     """It kept them among the identifiers of messages; nothing is done with these any more."""
-    old = Change(5, seen=[Seen(b"A" * 16, "refused:0000000000000007", array("I", [1]))])
+    old = Change(5, seen=[SeenIdentifiers(b"A" * 16, "refused:0000000000000007", array("I", [1]))])
     assert decode(memoryview(old.encode()[0]), 0) == (old, [])
 
 

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable
 
 from onceq.core.state.peer_table import Progress
-from onceq.core.state.snapshot import ROWS_AT_ONCE, Snapshot
+from onceq.core.state.snapshot import ROWS_AT_ONCE, StateSnapshot
 from onceq.model import requests
 from onceq.model.message import Journal, Properties
 from onceq.model.queue import QueueProperties
@@ -115,7 +115,7 @@ def test_a_queue_with_nothing_in_it_costs_little_when_one_is_taken() -> None:
 def test_taking_one_costs_the_same_whatever_stands_beside_the_messages() -> None:
     def make(count: int) -> Callable[[], object]:
         state = worn(count).manager.state
-        return lambda: Snapshot(state)
+        return lambda: StateSnapshot(state)
 
     stays_the_same(make, small=10, large=500)
 

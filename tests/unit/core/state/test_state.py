@@ -6,7 +6,7 @@ from array import array
 
 import pytest
 
-from onceq.core.state.records import Change, Seen
+from onceq.core.state.records import Change, SeenIdentifiers
 from onceq.core.state.state import State
 from onceq.model import limits
 from tests.unit.core.alone import IDENTITY
@@ -27,6 +27,6 @@ def test_of_too_many_identifiers_the_oldest_go(monkeypatch: pytest.MonkeyPatch) 
     made = State(IDENTITY)
     for number in (1, 2, 3, 1, 4):
         change = Change(1_000)
-        change.seen.append(Seen(SOURCE, KEY, array("I", (number,))))
+        change.seen.append(SeenIdentifiers(SOURCE, KEY, array("I", (number,))))
         made.apply(change, 0, [])
     assert [key[2] for key in made.seen] == [3, 1, 4]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.step.connections import Sessions
+from onceq.core.step.connections import PeerSessions
 from onceq.model import limits
 
 
 def test_the_names_of_managers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PEERS_REMEMBERED_MAX", 3)
-    known = Sessions()
+    known = PeerSessions()
     for at in range(5):
         known.called(bytes([at]) * 16, f"m{at}")
     assert list(known.computer_names.values()) == ["m2", "m3", "m4"]
@@ -20,7 +20,7 @@ def test_the_names_of_managers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_return_addresses_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PEERS_REMEMBERED_MAX", 3)
-    known = Sessions()
+    known = PeerSessions()
     for at in range(5):
         known.came_from(bytes([at]) * 16, f"10.0.0.{at}")
     known.came_from(bytes([4]) * 16, "")

@@ -20,7 +20,7 @@ from onceq.errors import (
     UnknownBranch,
 )
 from onceq.model import requests
-from onceq.model.branches import Decision, Xid, make_gtrid, xid_by_row
+from onceq.model.branches import DecisionState, Xid, make_gtrid, xid_by_row
 from onceq.model.message import PLAIN, Acknowledge, Delivery
 from onceq.model.queue import QueueProperties
 from onceq.model.results import Promised, Sent
@@ -132,7 +132,7 @@ def test_what_is_over_is_not_at_work(core: Core, end: requests.Request) -> None:
     at_work(core)
     core.ask(requests.Promise(1, XID, (item(),)))
     core.ask(end)
-    assert core.ask(requests.AskDecision(XID.gtrid)) is Decision.ABORTED
+    assert core.ask(requests.AskDecision(XID.gtrid)) is DecisionState.ABORTED
     assert isinstance(core.ask(requests.CommitBranch(XID)), UnknownBranch)
 
 
@@ -197,9 +197,9 @@ def promised_with_others(core: Core, *items: requests.SendItem) -> Promised:
     return promised
 
 
-def decided(core: Core) -> Decision:
+def decided(core: Core) -> DecisionState:
     found = core.ask(requests.AskDecision(OTHERS))
-    assert isinstance(found, Decision)
+    assert isinstance(found, DecisionState)
     return found
 
 
@@ -207,13 +207,13 @@ def test_others_follow_what_the_row_has_decided(core: Core) -> None:
     """Also where this manager itself has nothing to do, and whoever recovers it."""
     for items in ((), (item(),)):
         promised_with_others(core, *items)
-        assert decided(core) is Decision.OPEN
+        assert decided(core) is DecisionState.OPEN
         core.step(OwnerGone(owner=1))
-        assert decided(core) is Decision.OPEN
+        assert decided(core) is DecisionState.OPEN
         reborn(core)
-        assert decided(core) is Decision.OPEN, "the row decides, and nobody has asked for it"
+        assert decided(core) is DecisionState.OPEN, "the row decides, and nobody has asked for it"
         assert isinstance(core.ask(requests.CommitBranch(XID), owner=2), Sent)
-        assert decided(core) is Decision.COMMITTED
+        assert decided(core) is DecisionState.COMMITTED
         reborn(core)
         found = core.ask(requests.Look("decisions"))
         assert isinstance(found, list)
@@ -221,7 +221,7 @@ def test_others_follow_what_the_row_has_decided(core: Core) -> None:
         assert (view.gtrid, view.partners) == (OTHERS.decode(), ("one", "two"))
         assert core.manager.state.branches.rows.get(NAME).last > 0, "the row is looked for"
         core.ask(requests.DecisionDone(OTHERS), owner=2)
-        assert decided(core) is Decision.ABORTED
+        assert decided(core) is DecisionState.ABORTED
         assert core.ask(requests.Look("decisions")) == []
 
 
@@ -231,26 +231,26 @@ def test_others_are_undone_with_the_branch(core: Core) -> None:
     core.ask(requests.Begin(4))
     assert isinstance(core.ask(requests.Enlist(4, "one", drawn=b"\x4d")), DuplicateBranch)
     assert core.ask(requests.RollbackBranch(XID)) is None
-    assert decided(core) is Decision.ABORTED
+    assert decided(core) is DecisionState.ABORTED
     promised_with_others(core)
     core.step(OwnerGone(owner=1))
     assert core.ask(requests.RollbackBranch(XID, by_hand=True), owner=2) is None
-    assert decided(core) is Decision.ABORTED
+    assert decided(core) is DecisionState.ABORTED
 
 
 def test_an_operator_decides_for_others_too(core: Core) -> None:
     promised_with_others(core)
     core.step(OwnerGone(owner=1))
     core.ask(requests.CommitBranch(XID, by_hand=True), owner=2)
-    assert decided(core) is Decision.COMMITTED
+    assert decided(core) is DecisionState.COMMITTED
 
 
 def test_an_application_at_work_tells_the_others_itself(core: Core) -> None:
     promised_with_others(core)
     core.ask(requests.CommitBranch(XID))
-    assert decided(core) is Decision.OPEN
+    assert decided(core) is DecisionState.OPEN
     core.ask(requests.LeaveDecision(OTHERS))
-    assert decided(core) is Decision.COMMITTED
+    assert decided(core) is DecisionState.COMMITTED
 
 
 def test_a_checkpoint_keeps_who_follows(core: Core) -> None:

@@ -23,7 +23,7 @@ from onceq.model import requests
 from onceq.model.message import Acknowledge, Journal, Properties
 from onceq.model.resultcodes import MessageClass
 from onceq.model.run import LENGTH_TYPE, Run
-from onceq.packet.acks import Memory, settlement
+from onceq.packet.acks import StreamMemory, settlement
 from onceq.packet.arrived import cut
 from tests.unit.core.alone import IDENTITY, WALL_S, Core, turned_away
 
@@ -58,7 +58,7 @@ def doubtful(properties: Properties = DEAD, count: int = MANY, streams: int = 1)
     return core
 
 
-def says(core: Core, *told: Memory) -> None:
+def says(core: Core, *told: StreamMemory) -> None:
     """The receiver says what it knows, on session 99."""
     outgoing = outgoing_of(core)
     packet = settlement(
@@ -99,7 +99,7 @@ def test_very_many_are_settled_in_several_steps() -> None:
     core = doubtful()
     opened(core, 99, extended=True)
     stream = outgoing_of(core).stream
-    says(core, Memory(stream, 1, 10, closed=True))
+    says(core, StreamMemory(stream, 1, 10, closed=True))
     doubts, number = core.manager.state.doubts, outgoing_of(core).number
     left = [doubts.unsettled(number)]
     while core.manager.at_work:
@@ -114,7 +114,7 @@ def test_very_many_are_settled_in_several_steps() -> None:
 def test_dead_letters_that_are_received_meanwhile_are_none_any_more() -> None:
     core = doubtful()
     opened(core, 99, extended=True)
-    says(core, Memory(outgoing_of(core).stream, 1, 0, closed=True))
+    says(core, StreamMemory(outgoing_of(core).stream, 1, 0, closed=True))
     core.ask(requests.PurgeQueue(r"SYSTEM$;DEADXACT"))
     core.pass_time(0)
     state = core.manager.state
@@ -126,7 +126,7 @@ def test_what_is_said_again_meanwhile_begins_no_second_work() -> None:
     opened(core, 99, extended=True)
     stream = outgoing_of(core).stream
     for _ in range(5):
-        says(core, Memory(stream, 1, 0, closed=True))
+        says(core, StreamMemory(stream, 1, 0, closed=True))
     assert len(core.manager._step.works) == 1
     core.pass_time(0)
     assert (len(core.manager.state.doubts), core.manager._step.sessions.settling) == (0, set())
@@ -135,7 +135,7 @@ def test_what_is_said_again_meanwhile_begins_no_second_work() -> None:
 def test_after_a_crash_the_rest_is_asked_about_again() -> None:
     core = doubtful()
     opened(core, 99, extended=True)
-    says(core, Memory(outgoing_of(core).stream, 1, 0, closed=True))
+    says(core, StreamMemory(outgoing_of(core).stream, 1, 0, closed=True))
     other = core.again()
     (outgoing,) = (q for q in other.state.outgoing.values() if q.name.guid[:1] == b"\x5a")
     assert other.state.doubts.unsettled(outgoing.number) == MANY - ENDED_AT_ONCE
@@ -161,7 +161,7 @@ def test_who_can_be_asked_after_all_is_asked() -> None:
     core.pass_time(0)
     left = len(state.all_queues[DOUBTS_KEPT])
     assert 0 < left < MANY
-    says(core, Memory(outgoing_of(core).stream, 1, MANY, closed=True))
+    says(core, StreamMemory(outgoing_of(core).stream, 1, MANY, closed=True))
     core.pass_time(0)
     assert len(state.all_queues[ACKS_OWED]) == MANY - left
 

@@ -15,7 +15,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from onceq.errors import ConfigurationError
 from onceq.spark.land import decoding, memory
-from onceq.spark.land.plan import LIBRARIES, TABLES, Plan
+from onceq.spark.land.plan import LIBRARIES, TABLES, LandPlan
 from onceq.spark.land.run import LandedBatch, Landing
 from onceq.spark.land.tables import open_table
 
@@ -54,7 +54,7 @@ def as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def target(to: Path, steps: list[LandedBatch] | None = None, **more: Any) -> Landing:
     """One run with this folder."""
-    plan = Plan("hub", "q", to, **{"columns": ("body",), **more})
+    plan = LandPlan("hub", "q", to, **{"columns": ("body",), **more})
     plan.check()
     made = Landing(plan, None, steps.append if steps is not None else lambda step: None)
     made.prepare()
@@ -67,7 +67,7 @@ def target(to: Path, steps: list[LandedBatch] | None = None, **more: Any) -> Lan
 
 def rows(to: Path, kind: str = "parquet") -> list[str]:
     """What any reader of such a table finds."""
-    table = open_table(Plan("hub", "q", to, table=kind), "nobody")
+    table = open_table(LandPlan("hub", "q", to, table=kind), "nobody")
     found = [row for batch in table.read(["body"]) for row in batch.column("body").to_pylist()]
     return sorted(found)
 
@@ -190,7 +190,7 @@ def test_a_plan_of_which_nothing_was_landed_is_replaced(tmp_path: Path) -> None:
     """Else a mistyped queue would keep the folder from the one that was meant."""
 
     def prepare(**more: Any) -> None:
-        Landing(Plan("hub", "q", tmp_path / "to", **more), None, lambda step: None).prepare()
+        Landing(LandPlan("hub", "q", tmp_path / "to", **more), None, lambda step: None).prepare()
 
     prepare(by_date=True)
     prepare(keep=True)
@@ -202,7 +202,7 @@ def test_a_plan_of_which_nothing_was_landed_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_was_filled_meanwhile_is_refused(tmp_path: Path) -> None:
-    Landing(Plan("hub", "q", tmp_path / "to"), None, lambda step: None).prepare()
+    Landing(LandPlan("hub", "q", tmp_path / "to"), None, lambda step: None).prepare()
     (tmp_path / "to" / "mine.txt").touch()
     with pytest.raises(ConfigurationError, match="has files already"):
         target(tmp_path / "to")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from onceq.errors import ConfigurationError
-from onceq.spark.land.memory import Memory, began
-from onceq.spark.land.plan import IDENTITY, Field, Plan, check_change, check_names, fields_of
+from onceq.spark.land.memory import LandMemory, began
+from onceq.spark.land.plan import IDENTITY, Field, LandPlan, check_change, check_names, fields_of
 
 
 def field(name: str, kind: Any = "long", nullable: bool = True) -> Field:
@@ -88,11 +88,11 @@ def test_a_column_that_is_left_out_or_another_is_refused(after: list[Field], wor
 )
 def test_plans_that_make_no_sense(tmp_path: Path, more: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
-        Plan("hub", "q", **{"to": tmp_path / "t", **more}).check()
+        LandPlan("hub", "q", **{"to": tmp_path / "t", **more}).check()
 
 
 def test_names_of_message_and_body_do_not_meet(tmp_path: Path) -> None:
-    plan = Plan("hub", "q", tmp_path, body="json", schema="x", identified=True)
+    plan = LandPlan("hub", "q", tmp_path, body="json", schema="x", identified=True)
     assert plan.kept == (*IDENTITY, "arrivedTime", "bodyCrc")
     # A folder that an older version has begun goes on without sums, as nobody says other columns.
     before = [*IDENTITY, "arrivedTime"]
@@ -101,7 +101,7 @@ def test_names_of_message_and_body_do_not_meet(tmp_path: Path) -> None:
     assert replace(plan, columns=("label",)).going_on(before).kept == (*IDENTITY, "label")
     with pytest.raises(ConfigurationError, match=r"column 'Queue', and so has .* --prefix"):
         check_names(plan, [field("Queue")])
-    other = Plan("hub", "q", tmp_path, body="json", schema="x", prefix="msg_", by_date=True)
+    other = LandPlan("hub", "q", tmp_path, body="json", schema="x", prefix="msg_", by_date=True)
     check_names(other, [field("Queue")])
     with pytest.raises(ConfigurationError, match="column 'date' already"):
         check_names(other, [field("Date")])
@@ -112,7 +112,7 @@ def test_a_folder_goes_on_with_the_columns_that_it_was_begun_with(
     tmp_path: Path, identified: bool
 ) -> None:
     """With ``--no-proof`` or without; of ``drain``, which old versions had, also without."""
-    plan = Plan("hub", "q", tmp_path, columns=("label", "body"), identified=identified)
+    plan = LandPlan("hub", "q", tmp_path, columns=("label", "body"), identified=identified)
     assert plan.going_on([]) is plan
     assert plan.going_on(["label", "body"]).kept == ("label", "body")
     assert plan.going_on([*IDENTITY, "label", "body"]).kept == (*IDENTITY, "label", "body")
@@ -126,8 +126,8 @@ class Folder:
         self.to = to
 
     def come(self, *fields: Field, **more: Any) -> None:
-        plan = Plan("hub", "q", self.to, **{"body": "json", "schema": "x", **more})
-        self.memory = Memory(plan)
+        plan = LandPlan("hub", "q", self.to, **{"body": "json", "schema": "x", **more})
+        self.memory = LandMemory(plan)
         self.memory.prepare(fields if plan.body else None)
 
     def begin(self) -> None:
@@ -154,7 +154,7 @@ def test_a_folder_keeps_its_plan_and_grows_by_columns(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="landed in with --format 'json', not ''"):
         folder.come(body="")
     with pytest.raises(ConfigurationError, match="landed in with the queues 'q', not 'r'"):
-        Memory(Plan("hub", "r", folder.to, body="json")).prepare([ID, PRICE])
+        LandMemory(LandPlan("hub", "r", folder.to, body="json")).prepare([ID, PRICE])
 
 
 def test_a_schema_of_which_nothing_was_landed_is_replaced(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from onceq.errors import ConfigurationError
 from onceq.spark.operators.arrivals import QueueSetup, Settler
 from onceq.spark.operators.eod import EodFilter
-from onceq.spark.operators.key_buckets import Memory, pack
+from onceq.spark.operators.key_buckets import BucketRecords, pack
 from onceq.spark.operators.numbering import Numbering
 from onceq.spark.operators.quotas import Limited
 from onceq.spark.operators.settling import KINDS
@@ -32,7 +32,7 @@ def at(second: int) -> datetime:
 
 
 def rows_of(operator: str, blob: bytes) -> list[dict[str, Any]]:
-    return list(KINDS[operator].rows(Memory.opened(blob, "cp")).to_pylist())
+    return list(KINDS[operator].rows(BucketRecords.opened(blob, "cp")).to_pylist())
 
 
 def test_what_the_filter_remembers() -> None:
@@ -46,7 +46,7 @@ def test_what_the_filter_remembers() -> None:
         "sourceMachine": ["SHOP1", "shop1"], "queue": [QUEUE] * 2, "streamId": [FILTERED] * 2,
         "seqNumber": [2, 3], "prevNumber": [1, 2],
     })  # fmt: skip
-    out, _ = EodFilter((), 8, 0).done(table, Memory.read(EOD_FILTER, 8), BEGAN + 9)
+    out, _ = EodFilter((), 8, 0).done(table, BucketRecords.read(EOD_FILTER, 8), BEGAN + 9)
     assert out["verdict"].to_pylist() == ["duplicate", "accept", "order-ack"]
 
 
@@ -61,7 +61,7 @@ def test_what_numbering_remembers() -> None:
         "sourceMachine": ["SHOP1", "shop1"], "queue": [QUEUE] * 2, "commitOrder": [9, 10],
         "sendOrder": pa.array([1, 0], pa.int32()),
     })  # fmt: skip
-    out, _ = Numbering(5, 8).done(table, Memory.read(NUMBER, 8), BEGAN + 9)
+    out, _ = Numbering(5, 8).done(table, BucketRecords.read(NUMBER, 8), BEGAN + 9)
     found = out.select(["streamId", "seqNumber"]).to_pylist()
     assert found == [{"streamId": None, "seqNumber": None}, {"streamId": STREAM, "seqNumber": 3}]
 
@@ -78,7 +78,7 @@ def test_what_quotas_remember() -> None:
            for name in ("sentTime", "arrivedTime")},
         "packetBytes": [200, 300, 300],
     })  # fmt: skip
-    out, _ = work.done(table, Memory.read(SETTLE, 8), BEGAN + 99)
+    out, _ = work.done(table, BucketRecords.read(SETTLE, 8), BEGAN + 99)
     assert out["result"].to_pylist() == ["waiting", "refused", "waiting"]
 
 
@@ -89,7 +89,7 @@ def test_nothing_lies_in_a_queue_that_only_had_rows_that_are_no_messages() -> No
         "queue": ["q"], "transactional": pa.array([None], pa.bool_()),
         "sentTime": pa.array([at(0)], pa.timestamp("us", "UTC")), "packetBytes": [200],
     })  # fmt: skip
-    _, memory = work.done(table, Memory.empty(work.fields), BEGAN)
+    _, memory = work.done(table, BucketRecords.empty(work.fields), BEGAN)
     assert rows_of("settle", memory.write(8)) == [
         {"queue": "q", "usedBytes": 0, "staysBytes": 0, "nextLeaves": None, "lastArrived": None},
     ]
@@ -101,7 +101,7 @@ def test_nothing_is_remembered() -> None:
     }  # fmt: skip
     for name, kind in KINDS.items():
         assert frozenset(fields[name]) == kind.fields
-        assert rows_of(name, Memory.empty(fields[name]).write(8)) == []
+        assert rows_of(name, BucketRecords.empty(fields[name]).write(8)) == []
 
 
 def test_what_is_no_state_of_this_version_is_refused() -> None:
@@ -114,4 +114,4 @@ def test_what_is_no_state_of_this_version_is_refused() -> None:
         (b"", "cp has a state that is none of an operator of onceq"),
     ):
         with pytest.raises(ConfigurationError, match=rf"^\[configuration\] {text}"):
-            Memory.opened(blob, "cp")
+            BucketRecords.opened(blob, "cp")

@@ -12,7 +12,7 @@ import pytest
 
 from onceq.errors import ConfigurationError
 from onceq.model.views.queues import QueueView
-from onceq.spark.connections import CREDENTIALS, EARLIEST, LATEST, Patience, Target
+from onceq.spark.connections import CREDENTIALS, EARLIEST, LATEST, Patience, SourceTarget
 from onceq.spark.sink.options import parse_sink
 from onceq.spark.source.options import COLUMNS, OPTIONS, USUAL, asked, ddl, parse, wanted
 from onceq.spark.source.rows import arrow_schema, prefix
@@ -23,7 +23,7 @@ ENOUGH = {"queueManager": "127.0.0.1:1802", "queue": r"private$\orders"}
 def test_defaults_of_a_stream() -> None:
     options = parse(ENOUGH, stream=True)
     address, queue = "127.0.0.1:1802", r"private$\orders"
-    assert options.targets == (Target(queue, address, address, queue),)
+    assert options.targets == (SourceTarget(queue, address, address, queue),)
     assert options.starting == {r"private$\orders": EARLIEST}
     assert (options.messages_max, options.bytes_max, options.partitions_min) == (0, 0, 1)
     assert options.receive

@@ -9,14 +9,14 @@ import pytest
 
 from onceq.errors import MalformedPacket, OnceqError, QueueNotFound
 from onceq.model import requests
-from onceq.model.branches import Decision, Vote, Xid
+from onceq.model.branches import DecisionState, Vote, Xid
 from onceq.model.identity import TransactionId
 from onceq.model.queue import QueueProperties
 from onceq.model.results import Opened, Outcome, Promised, Sent
 from onceq.model.run import Run
 from onceq.model.views import looks
 from onceq.model.views.looks import GroupResult, RowsView
-from onceq.model.views.managers import BackupHold, Cut, Reloaded, Restored, StatusView
+from onceq.model.views.managers import BackupHold, Reloaded, Restored, StatusView, StoreCut
 from onceq.model.views.queues import (
     ConnectionView,
     OutgoingView,
@@ -58,7 +58,7 @@ def look(what: str) -> requests.Look:
         (requests.Promise(1, XID), None),
         (PURGE, 17),
         (requests.Abort(1), None),
-        (requests.AskDecision(b"g"), Decision.OPEN),
+        (requests.AskDecision(b"g"), DecisionState.OPEN),
         (requests.DecisionDone(b"g"), None),
         (requests.AskRows("db"), RowsView("db", 3, 7, 2, (5, 6), (2,), 3)),
         (requests.CommitGroup("a", "", 1, b"", ()), GroupResult(True, 2, 3)),
@@ -68,7 +68,7 @@ def look(what: str) -> requests.Look:
         (requests.SteerOutgoing("", requests.Steer.TIDY), 4),
         (
             requests.HoldLog(requests.Grip.BEGIN),
-            BackupHold(1, Cut("/x", 9, 2, 8, ((0, 5, 6), (6, 9, 9))), 60.0),
+            BackupHold(1, StoreCut("/x", 9, 2, 8, ((0, 5, 6), (6, 9, 9))), 60.0),
         ),
         (
             look("status"),

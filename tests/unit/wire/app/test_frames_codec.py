@@ -17,7 +17,7 @@ from onceq.model.requests import KINDS, Access, Grip, PickBy, Request, Seek, Sen
 from onceq.model.run import Run
 from onceq.packet.own import own_headers
 from onceq.wire.app import frames
-from onceq.wire.app.frames import Code, Parser, read, row_of, written
+from onceq.wire.app.frames import FrameCode, Parser, read, row_of, written
 
 FRAMES = dict(
     line.split() for line in Path(__file__).with_name("request_frames.txt").read_text().splitlines()
@@ -180,7 +180,7 @@ def test_an_identifier_of_another_shape_is_malformed(head: bytes) -> None:
         read(requests.ForgetBranch.code, head, memoryview(b""))
 
 
-@pytest.mark.parametrize("code", [Code.HELLO, 0, 0x101, 0xFFFF])
+@pytest.mark.parametrize("code", [FrameCode.HELLO, 0, 0x101, 0xFFFF])
 def test_what_is_no_request_is_malformed(code: int) -> None:
     with pytest.raises(MalformedPacket):
         read(code, b"\x90", memoryview(b""))

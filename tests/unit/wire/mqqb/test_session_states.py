@@ -8,7 +8,7 @@ import pytest
 
 from onceq.errors import ProtocolState
 from onceq.wire.mqqb.internal import Closed, Establish, Parameters, SessionHeader, UserPackets
-from onceq.wire.mqqb.session import BEGIN, TAKES, Session, State
+from onceq.wire.mqqb.session import BEGIN, TAKES, Session, SessionState
 from tests.unit.wire.mqqb.pair import SETTINGS, A, B, users
 
 SENT: dict[type, Callable[[], bytes]] = {
@@ -17,15 +17,15 @@ SENT: dict[type, Callable[[], bytes]] = {
     SessionHeader: lambda: SessionHeader(0, 0, 0, 0, 0, 64).encode(),
     UserPackets: lambda: bytes(users(1).data),
 }
-WAY: dict[State, tuple[type, ...]] = {
-    State.WAITING_ESTABLISH: (),
-    State.WAITING_PARAMETERS: (Establish,),
-    State.OPEN: (Establish, Parameters),
+WAY: dict[SessionState, tuple[type, ...]] = {
+    SessionState.WAITING_ESTABLISH: (),
+    SessionState.WAITING_PARAMETERS: (Establish,),
+    SessionState.OPEN: (Establish, Parameters),
 }
 """How the side that was connected to comes into each state."""
 
 
-def session_in(state: State) -> Session:
+def session_in(state: SessionState) -> Session:
     session = Session(initiator=False, own_id=A, settings=SETTINGS, now_us=0)
     for kind in WAY[state]:
         session.receive(SENT[kind](), 0)
@@ -35,11 +35,11 @@ def session_in(state: State) -> Session:
 
 @pytest.mark.parametrize("kind", list(SENT), ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("state", list(WAY))
-def test_a_packet_leads_where_the_table_says(state: State, kind: type) -> None:
-    session, leads = session_in(state), TAKES[state].get(kind, State.CLOSED)
+def test_a_packet_leads_where_the_table_says(state: SessionState, kind: type) -> None:
+    session, leads = session_in(state), TAKES[state].get(kind, SessionState.CLOSED)
     events = session.receive(SENT[kind](), 0)
     assert session._state is leads
-    if leads is State.CLOSED:
+    if leads is SessionState.CLOSED:
         assert isinstance(events[-1], Closed)
         assert isinstance(events[-1].error, ProtocolState)
 
@@ -49,9 +49,9 @@ def test_each_side_begins_where_the_table_says() -> None:
         made = Session(initiator=initiator, own_id=A, settings=SETTINGS, now_us=0)
         assert made._state is state
     made.close("done")
-    assert made._state is State.CLOSED
+    assert made._state is SessionState.CLOSED
     assert made.receive(SENT[Establish](), 0) == []
 
 
 def test_every_state_has_a_row() -> None:
-    assert set(TAKES) == set(State)
+    assert set(TAKES) == set(SessionState)
