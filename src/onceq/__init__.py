@@ -23,6 +23,8 @@ else:  # a type checker shall refuse a name that is not there
         Every module of the package imports the package itself, those of the daemon too, which has
         no use for the client library: loading that took a twelfth of the time of its start.
         """
+        if name == "errors":  # which every module takes from here, and few need all else
+            return import_module("onceq.errors")
         public = import_module("onceq.public")
         if name == "__all__" or name in public.__all__:
             return getattr(public, name)

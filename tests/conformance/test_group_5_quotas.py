@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from onceq.core import send as checks
 from onceq.errors import InsufficientResources, SendFailed
+from onceq.model import limits
 from tests.conformance.world import World, Worlds, fast
 
 Q = "DIRECT=OS:B\\private$\\q"
@@ -193,7 +193,7 @@ def test_a_stream_that_has_used_its_numbers_refuses_and_goes_on_in_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """EOD-12: numbers have 32 bits; what was never acknowledged as a whole cannot begin anew."""
-    monkeypatch.setattr(checks, "STREAM_NUMBERS_MAX", 3)
+    monkeypatch.setattr(limits, "STREAM_NUMBERS_MAX", 3)
     world = World("A", "B")
     a, b = world["A"], world["B"]
     b.create("q")

@@ -13,8 +13,8 @@ from dataclasses import replace
 import pytest
 
 from onceq.client.why import why
-from onceq.core.state import state
 from onceq.errors import ReceiveTimeout
+from onceq.model import limits
 from onceq.model.http import HttpNames, Mappings
 from onceq.model.identity import MessageId
 from onceq.model.message import Delivery, Journal
@@ -157,7 +157,7 @@ def test_many_others_do_not_make_it_forgotten(
 ) -> None:
     """Refusals and identifiers of messages outside transactions are remembered apart."""
     for name in ("DUPLICATE_IDS_MAX", "REFUSALS_MAX"):
-        monkeypatch.setattr(state, name, 3)
+        monkeypatch.setattr(limits, name, 3)
     world = worlds("A", "B", "C", settings=fast(xact_dead_letter=KEEP_REFUSED))
     a, c, queue = world["A"], world["C"], "DIRECT=OS:B\\private$\\nowhere"
     a.create("plain", transactional=False)
@@ -178,7 +178,7 @@ def test_many_refusals_do_not_make_identifiers_forgotten(
     worlds: Worlds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("DUPLICATE_IDS_MAX", "REFUSALS_MAX"):
-        monkeypatch.setattr(state, name, 3)
+        monkeypatch.setattr(limits, name, 3)
     world = worlds("A", "B", "C", settings=fast(xact_dead_letter=KEEP_REFUSED))
     a, c, plain = world["A"], world["C"], "DIRECT=OS:A\\private$\\plain"
     a.create("plain", transactional=False)

@@ -193,7 +193,7 @@ def _promise_found_is_believed(patch: pytest.MonkeyPatch) -> None:
                 super().sync()
             self.first = False
 
-    patch.setattr(recovery, "Promised", Believing)
+    patch.setattr(recovery, "PromisedFile", Believing)
 
 
 def _without(patch: pytest.MonkeyPatch, owner: Any, name: str, call: str) -> None:

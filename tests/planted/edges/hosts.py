@@ -124,7 +124,7 @@ PLANTED = (
     Planted(
         "an-answer-is-brought-once",
         edited(async_link, "range(TIMES)", "range(1)"),
-        "tests/unit/embedded/test_link.py::"
+        "tests/unit/embedded/test_host_link.py::"
         "test_an_answer_whose_handing_over_is_interrupted_is_not_lost",
     ),
     Planted(

@@ -186,7 +186,7 @@ PLANTED = (
     Planted("what-leaves-is-held", _what_leaves_is_held,
             CORE + "test_what_a_row_says_is_not_synced_for_its_own_sake_unless_it_leaves"),
     Planted("nobody-is-waited-for", _nobody_is_waited_for,
-            "tests/unit/embedded/test_link.py::"
+            "tests/unit/embedded/test_host_link.py::"
             "test_what_may_show_somebody_a_message_does_not_wait_for_others_if_a_receive_waits"),
     Planted("an-unbegun-promise-is-found", _an_unbegun_promise_is_found,
             CORE + "test_what_needs_no_begin_leaves_nothing_if_it_is_refused"),

@@ -81,7 +81,9 @@ def admit(
     # A sender that has an entry continues, even if the table is full.
     if progress is None and not stream_room(step, run.source):
         return ArrivalVerdict(later=True)
-    size = len(run.packets.data) - sum(run.packets.lengths[:duplicates])
+    size = len(run.packets.data)
+    if duplicates:
+        size -= sum(run.packets.lengths[:duplicates])
     refusal = refusal_of(step, peer, run, queue, size)
     # Over HTTP ``_http_takes`` has declined all refusals but those that are only too late.
     if refusal and not run.http and not refusal_room(step, run, refusal):

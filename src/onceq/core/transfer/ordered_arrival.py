@@ -247,7 +247,7 @@ def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | No
     progress, accepted = step.state.progress.get((run.source, key)), step.sessions.watch.accepted
     stream = progress.stream if progress is not None else 0
     count = len(run.message_numbers)
-    judgment = _verdict_on(step, run, progress)
+    judgment = _verdict_on(step, run, progress, count)
     answer, skip = ANSWERS[judgment.verdict], judgment.duplicates
     admission = admit(
         step, peer, run, queue, progress, duplicates=skip if answer.accepted else None
@@ -277,7 +277,8 @@ def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | No
             lives.came(step, run, progress, skip)
         # One record for each part: after a crash in between, the progress is at the end of a part,
         # and the sender brings the rest again.
-        for first, part, why in fates(step, queue, packets, refusal):
+        parts = fates(step, queue, packets, refusal) if refusal else [(0, packets, 0)]
+        for first, part, why in parts:
             _take(step, run, key, queue, part, skip + first, why)
         # A new lookup: applying the record of a stream's first run has made the entry.
         progress = step.state.progress[run.source, key]
@@ -302,12 +303,14 @@ def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | No
     return True
 
 
-def _verdict_on(step: Step, run: ArrivedRun, progress: Progress | None) -> Judgment:
+def _verdict_on(
+    step: Step, run: ArrivedRun, progress: Progress | None, count: int
+) -> Judgment:  # fmt: skip
     """Return the filter's judgment; a known number with another message is no repetition."""
     stream, last = (progress.stream, progress.last) if progress is not None else (0, 0)
     judgment = judge(
         stream=stream, last=last, arrived=run.stream, number=run.first_number,
-        previous=run.first_previous, count=len(run.message_numbers),
+        previous=run.first_previous, count=count,
     )  # fmt: skip
     accepted = step.sessions.watch.accepted
     if (
