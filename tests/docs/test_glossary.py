@@ -1,10 +1,16 @@
-"""The glossary: each word once, and each name of the code that it gives exists."""
+"""The glossary: each word once, each name of the code that it gives exists, and no name of the code
+is made of other words than its own and plain ones."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+import onceq
+from onceq.model.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 FIELDS = {"MSMQ", "XA", "databases", "SRMP", "Spark", "onceq"}
@@ -66,3 +72,31 @@ def test_names_of_the_code_exist() -> None:
         if not stands(name, code)
     ]
     assert not missing, "the glossary names what is not in the code any more"
+
+
+def names() -> Iterator[str]:
+    """Yield what a user or a newcomer meets: public classes, modules and settings."""
+    for name in onceq.__all__:
+        kind = getattr(onceq, name)
+        if isinstance(kind, type):
+            yield name
+    yield from (path.stem for path in (ROOT / "src" / "onceq").rglob("[a-z]*.py"))
+    yield from (field.name for field in dataclasses.fields(Settings))
+
+
+def split_name(name: str) -> set[str]:
+    return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]{2,}", name)}
+
+
+def test_names_are_made_of_terms_and_plain_words() -> None:
+    text = (Path(__file__).parent / "plain_words.txt").read_text()
+    plain = {word for line in text.splitlines() if line[:1] != "#" for word in line.split()}
+    terms = set[str]()
+    for row in words():
+        terms |= set(re.findall(r"[a-z]+", row.word.lower()))
+        for code in re.findall(r"`([^`]+)`", row.code):
+            terms |= split_name(code)
+    odd = {name: rest for name in names() if (rest := split_name(name) - terms - plain)}
+    assert not odd, "names of words that neither the glossary nor plain_words.txt has"
+    used = set[str]().union(*map(split_name, names()))
+    assert plain <= used, f"plain_words.txt has words that no name has: {sorted(plain - used)}"
