@@ -40,7 +40,7 @@ class Shape:
         exact: Sizes are numbers of bytes.
     """
 
-    # No dataclass; see common.Chosen.
+    # No dataclass; see common.GlobalOptions.
     __slots__ = ("exact", "wide")
 
     def __init__(self) -> None:

@@ -144,7 +144,7 @@ def land(
     """
     table, folder = to
     work = loaded("onceq.spark.land.run")
-    plan = loaded("onceq.spark.land.plan").Plan(
+    plan = loaded("onceq.spark.land.plan").LandPlan(
         manager=where(qm), queues=",".join(queues), to=folder, table=table, body=format,
         schema=_text(schema), columns=_names(columns), identified=not no_proof, prefix=prefix,
         evolve=evolve, ignore_unknown=ignore_unknown, batch_messages=batch,

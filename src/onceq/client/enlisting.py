@@ -234,13 +234,13 @@ def enlist(tx: AnyTransaction, connection: Any) -> Calls[Any]:
 
 
 class _Asking:
-    """The rows that the queue manager of a transaction has seen; see ``recovery.Rows``."""
+    """The rows that the queue manager of a transaction has seen; see ``recovery.RowsSeen``."""
 
     def __init__(self, tx: AnyTransaction) -> None:
         self._tx = tx
 
     def rows(self, agent: str, found: int = 0) -> object:
-        """See ``recovery.Rows``."""
+        """See ``recovery.RowsSeen``."""
         return self._tx._manager._run(rows(self._tx._state.session, agent, found))
 
 

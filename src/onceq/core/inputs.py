@@ -382,7 +382,7 @@ class SpaceChanged:
 class Relocate:
     """Messages of an old segment, read by the engine, to be written again at the log's end.
 
-    ``queue`` and ``counters`` are those of ``core.space.Live``.
+    ``queue`` and ``counters`` are those of ``LiveMessages``.
     """
 
     queue: int

@@ -632,7 +632,7 @@ PIECE_BYTES = 1 << 20
 
 
 class LookedPart(Protocol):
-    """The result of verifying a part of the log: ``store.verified.Looked``."""
+    """The result of verifying a part of the log: ``store.verified.VerifiedPart``."""
 
     position: int
     damaged: list[DamagedPiece]

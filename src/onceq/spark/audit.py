@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class SparkEngine:
-    """Runs the SQL of an audit by Spark; see ``onceq.audit.engine.Engine``.
+    """Runs the SQL of an audit by Spark; see ``onceq.audit.engine.SqlEngine``.
 
     Its tables are views of a session of its own, which no other query of the same Spark sees.
     Managers and queues stand in them as their texts.

@@ -75,7 +75,7 @@ class Offset:
     """A place in every queue; an end offset knows where its batch begins, too.
 
     Attributes:
-        to: By key of a queue (``targets.Target``), the last lookup identifier before the place.
+        to: By key of a queue (``SourceTarget``), the last lookup identifier before the place.
         begins: The same for the beginning of the batch; None for the first offset of a query.
         instances: Identity of each queue. It stays when its host has another name or more queue
             managers join, and is another one when the queue is deleted and made again.
