@@ -259,7 +259,7 @@ class Vote(Enum):
 class Phase(Enum):
     """Where a branch is."""
 
-    __hash__ = object.__hash__  # that of Enum is a call of Python, for each table that is read
+    __hash__ = object.__hash__  # Enum's own is a call of Python, for each table that is read
 
     ACTIVE = "active"
     """Work is added to it."""

@@ -386,7 +386,7 @@ class Policy:
             return RightJudgment(True, _why(actor, reason, right, at=at))
         if actor.kind is ActorKind.NOBODY:
             return RightJudgment(
-                False, f"whoever asks has not said who he is, and {right.value} needs a name"
+                False, f"the requester has not said who it is, and {right.value} needs a name"
             )
         return RightJudgment(False, f"nobody has granted {right.value}{at} to {actor}")
 

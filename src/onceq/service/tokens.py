@@ -31,8 +31,8 @@ from onceq.service.pacing import SECOND, Rates
 from onceq.wire.app import frames
 
 _UNPROVEN: Final = (
-    "access denied: whoever asks has not said who he is, or could not prove it (with a token or a "
-    "certificate that is good here)"
+    "access denied: the requester has not said who it is, or could not prove it (with a token or "
+    "a certificate that is good here)"
 )
 
 

@@ -88,8 +88,7 @@ class Trail:
         self.broken = 0
         """Number of the first act that does not go on from the act before it; 0: all do."""
         self.fresh: deque[Act] = deque(maxlen=TRAIL_MAX)
-        """Acts since this was loaded, each of them, for whoever tells others; no part of what is
-        durable."""
+        """Each act since this was loaded, for callers that report acts; not durable."""
 
     def __iter__(self) -> Iterator[Act]:
         return iter(self._kept.values())

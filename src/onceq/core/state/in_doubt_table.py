@@ -271,7 +271,7 @@ class Doubts:
 
 
 class Memories:
-    """What was accepted of streams, for senders that ask: the current one stands in Progress."""
+    """Accepted numbers of former streams, for senders that ask; Progress has the current ones."""
 
     def __init__(self) -> None:
         self._left: OrderedDict[tuple[bytes, str, int], StreamMemory] = OrderedDict()

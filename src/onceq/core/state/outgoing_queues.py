@@ -647,8 +647,8 @@ class OutgoingQueue(AnyQueue):
         self.repair.asked = (0, 0)
 
     def ask(self, count: int) -> None:
-        """So many of those that were sent and are unacknowledged are transmitted again, from the
-        head on, and what they are answered with says what else is missing."""
+        """Transmit ``count`` of the sent and unacknowledged messages again, from the head on; the
+        answers to them say what else is missing."""
         lane, left, last = self.ordered_lane, count, 0
         head = lane.first_available()
         for first, size in lane.ranges(AVAILABLE, head, end=self.sent + 1):

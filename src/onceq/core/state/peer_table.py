@@ -332,9 +332,10 @@ class Given(Record, frozen=True):
     ``end``.
 
     A life begins with each start of the process. Its stream identifiers have a stamp of their own
-    in the high half, above that of every life before it, and its ordinals (the low half) begin at
-    random. So a life that went on from a copy of this store, or from which a backup has taken this
-    store back, gives others; and an identifier that is none of those here was given by such a life.
+    in the high half, above the stamp of every life before it, and its ordinals (the low half) begin
+    at random. So other identifiers come from a life that went on from a copy of this store, or from
+    a life that a restored backup has undone; and an identifier that is none of those here was given
+    by such a life.
 
     A durable table of ``State``, changed by ``apply_setup`` only; the rules are in
     ``core/peers/lives.py``.
@@ -398,7 +399,7 @@ class Lives:
         return any(g.stamp == high and g.first <= low < g.end for g in before)
 
     def copied(self, made_ns: int) -> bool:
-        """Whether a directory that was made then is another one than that of the present life."""
+        """Whether a directory that was made then is not the directory of the present life."""
         return 0 < self.made_ns != made_ns > 0
 
     def dump(self) -> dict[str, Any]:
@@ -487,7 +488,7 @@ class Bindings:
         return guid in self._count
 
     def forget(self, name: str) -> None:
-        """Whoever answers next is bound."""
+        """Bind the name to the manager that answers next."""
         gone = self._names.pop(name, None)
         if gone is not None:
             self._count[gone.guid] -= 1

@@ -2,8 +2,8 @@
 
 These are the tables of ``State`` that hold queues, subqueues and outgoing queues; records alone
 change them (``State.apply`` and ``State.apply_setup``). The maker of a queue is noted when it is
-made and kept as long as the queue exists, whatever rights the maker has later; what the account
-that runs the queue manager has made is not noted.
+made and kept as long as the queue exists, even if the maker loses its rights. Queues that the
+account that runs the queue manager has made have no noted maker.
 
 A message that moves between a queue and its subqueues keeps its packet, the second of its arrival,
 its lifetime (unless a poison policy sets it aside for people), and the senders that ask how it
@@ -87,7 +87,7 @@ class Makers:
         self._of: dict[int, str] = {}
         """By number."""
         self.subqueues = 0
-        """Subqueues that are counted, whoever has made them."""
+        """All counted subqueues, of any maker."""
         self.streams = OwnerCounts()
         """Incoming streams that are remembered, by the GUID, in hexadecimal, of their sender."""
         self.counts = {
@@ -432,7 +432,7 @@ class QueueTables:
                 yield queue, index, lane
 
     def recount(self) -> dict[int, int]:
-        """Messages of each queue counted anew from the tables (I19)."""
+        """Count the messages of each queue from the tables, without the kept totals (I19)."""
         return {
             queue.number: sum(
                 count
@@ -445,7 +445,7 @@ class QueueTables:
 
 
 def carry_failures(lane: Positions, first: int, count: int, into: Positions, place: int) -> None:
-    """How often messages were received in vain, and why, goes with them to their new places."""
+    """Copy the undone receipts of messages, and the reasons, to their new places."""
     if not lane.aborts and not lane.failures:
         return
     for at in range(count):

@@ -187,7 +187,7 @@ class Put:
             their lengths only then; 0: they come with the record.
         rest_of: Only the fronts come with the record; ``packets`` has these, and the lengths of
             the whole packets.
-        due: Second from which they can be received; 0: at once. They stand in a subqueue, or in an
+        due: Second from which they can be received; 0: at once. They are in a subqueue, or in an
             outgoing queue.
     """
 

@@ -254,11 +254,11 @@ class ConnectAttempt:
 
     Attributes:
         caller: The outgoing queue for which a session was asked for; 0: none is under way.
-        session: The one that was made last, while it is there; 0 else.
-        retry_us: Nobody tries it before that time (monotonic); 0: whoever wants may.
+        session: The session that was made last, as long as it exists; 0 else.
+        retry_us: No attempt begins before that time (monotonic); 0: any queue may begin one.
         reason: Why the last attempt has failed.
         waiting: Numbers of the outgoing queues that wait for the attempt under way, or the next.
-            It may hold some that do not any more.
+            It may hold queues that no longer wait.
     """
 
     way: Way
@@ -269,7 +269,7 @@ class ConnectAttempt:
     waiting: dict[int, None] = field(default_factory=dict)
 
     def taken(self) -> list[int]:
-        """Those that wait; whoever comes from now on waits for what is next."""
+        """Return the queues that wait, and forget them; later queues wait for the next attempt."""
         numbers, self.waiting = list(self.waiting), {}
         return numbers
 
@@ -453,8 +453,8 @@ def _remember(known: dict[bytes, str], guid: bytes, text: str) -> None:
 class Target:
     """One destination of a send.
 
-    Running tables, written by the rooms ``names`` and ``management``. What was found for a name
-    holds until queues, routes or the directory change: whoever changes one of them calls
+    Running tables, written by the rooms ``names`` and ``management``. The result for a name holds
+    until queues, routes or the directory change: code that changes one of them calls
     ``NameTable.changed``.
 
     Attributes:
@@ -476,7 +476,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class StoredBatch:
-    """A batch that stands in the log already, as packets (``core/send.py``).
+    """A batch that is in the log already, as packets (``core/send.py``).
 
     Attributes:
         message: Number of the first message.
@@ -552,7 +552,7 @@ class CheckedBatch:
 
 
 ROUTES_MAX = 1_024
-"""Routes of sends that are remembered; when there are more, all are found anew."""
+"""Routes of sends that are remembered; when there are more, all are found again."""
 
 
 class Mode(IntEnum):
@@ -582,7 +582,7 @@ class NameTable:
         """Names of this computer that mean another one where others read them."""
         self.addresses = tuple(sorted(addresses))
         self.book = AddressBook.of(peers, {})
-        """Where other managers are, to say it: connections are made by whoever has a network."""
+        """Addresses of other managers, to show them; the service makes the connections."""
         self.routes_to = routes
         """GUID of a manager to the computer name of the one that passes messages on to it."""
         self.mode = Mode.WORKGROUP
@@ -593,7 +593,7 @@ class NameTable:
         self.rights_trouble = ""
         """Why what the directory says of rights is not followed."""
         self.computer_guids: frozenset[bytes] = frozenset()
-        """Managers that stand in the directory."""
+        """Managers that the directory lists."""
         self.places: dict[str, OutgoingQueue] = {}
         """The outgoing queue of each place: all names that lead there share it (EOD-3)."""
         self.by_guid: dict[bytes, list[OutgoingQueue]] = {}
@@ -609,7 +609,7 @@ class NameTable:
         """What was found for sends with the same properties."""
 
     def changed(self) -> None:
-        """Queues, routes or the directory have changed: look for every name anew."""
+        """Queues, routes or the directory have changed: find every name again."""
         self.targets.clear()
         self.sources.clear()
         self.routes.clear()

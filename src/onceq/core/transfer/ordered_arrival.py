@@ -7,7 +7,7 @@ when the progress has reached it.
 
 Also here:
 
-* An incoming stream: where an arriving message stands in it, and what follows; the theory.
+* An incoming stream: the position of an arriving message in it, and what follows; the theory.
 * The receiver filter: find the position of an arriving run in its stream, and judge it.
 
 Upholds: I4, I5, I6, I9, I24, I7.
@@ -50,7 +50,7 @@ class StreamState(Enum):
     """What a stream is for its receiver.
 
     A network repeats, delays and reorders what it carries. A sender transmits again, after each new
-    connection, whatever was not acknowledged. A backup may be put back, or a copy run beside its
+    connection, all unacknowledged messages. A backup may be put back, or a copy run beside its
     original. In all of this a receiver must accept each message once and in order (I4, I5), and it
     cannot keep a list of what it has accepted (I24). It keeps two numbers for each sender and
     queue: the stream that it is in, and the last number that it has accepted there (EOD-21). They
@@ -60,9 +60,9 @@ class StreamState(Enum):
       stream that is not greater than the present one is over (EOD-23). It is not enough that a
       stream is another one: the first message of a stream that was left may still be under way, and
       would be accepted a second time.
-    * *A message names the one before it, anew for each transmission* (EOD-6). So it is next if that
-      one was accepted, whatever its own number: what expired in between leaves no gap (EOD-8). And
-      a stream begins with the message that has nothing before it (EOD-24).
+    * *A message names the one before it, again in each transmission* (EOD-6). So it is next if that
+      one was accepted, with any number of its own: messages that expired in between leave no gap
+      (EOD-8). And a stream begins with the message that has nothing before it (EOD-24).
     * *A number is given once* (EOD-5, I7). If it comes again with another message, two managers
       send as one. It is not accepted, and not acknowledged either: an acknowledgment would let one
       of them forget a message that nobody has (I9, I25).
@@ -84,7 +84,7 @@ class StreamState(Enum):
 
 
 class Standing(Enum):
-    """Where an arriving message stands in its stream."""
+    """The position of an arriving message in its stream."""
 
     FIRST = "nothing before it"
     """It names no message before it."""
