@@ -225,10 +225,10 @@ def by_address(address: str, house: House) -> Identification | None:
 
 
 def certified(claims: Claims) -> Identification | None:
-    """Whom a certificate is for; None: for nobody.
+    """Return the holder of a certificate; None: nobody.
 
-    That of a queue manager names it by its GUID, and any other its holder by the common name. One
-    whose name could be read as a pattern is for nobody.
+    The certificate of a queue manager names it by its GUID; any other certificate names its holder
+    by the common name. A certificate whose name could be read as a pattern is for nobody.
     """
     if claims.guid != NO_GUID:
         # Every certificate has the names by which each computer means itself: they say nothing.
@@ -304,13 +304,13 @@ def why_not_guid(
 def why_not_name(
     who: Identification, guid: bytes, host: str, bound: bytes, *, pinned: bool = True
 ) -> str:
-    """Why somebody may not answer where a computer was looked for; "" if it may.
+    """Return why an identified side may not answer for a computer; "" if it may.
 
     Args:
         guid: The queue manager that it speaks for.
-        host: Name or address that was asked for; "": a GUID alone was.
+        host: Requested name or address; "": only a GUID was requested.
         bound: The queue manager that the name is bound to; empty: none.
-        pinned: Whether a name stays with that one, whatever the proof.
+        pinned: Whether a name stays with that one under every proof.
     """
     names = SPEECH[who.proof].names
     if names is Names.ANY or guid == bound:
@@ -328,7 +328,7 @@ def why_not_name(
 
 def is_for(host: str, names: Collection[str]) -> bool:
     """Whether a certificate for these names (folded) is for a host: by the name, or by it with a
-    domain behind it; an address must stand there as it is."""
+    domain behind it; an address must be among the names unchanged."""
     host = host.strip("[]")
     try:
         return str(ipaddress.ip_address(host)) in names

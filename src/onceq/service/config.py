@@ -71,7 +71,7 @@ class Configuration:
     """What a queue manager is told.
 
     Attributes:
-        name: Computer name; must be that of the store, if it is given.
+        name: Computer name; if it is given, it must be the name of the store.
         listen: "host:port" for other managers; "" for none.
         client_listen: "host:port" for applications over TCP; "" for none.
         peers: Address book: computer name, address or GUID to "host:port".
@@ -279,8 +279,8 @@ def _elsewhere(value: object) -> str:
     name = _text(value)
     if name.casefold() in HERE:
         raise ConfigurationError(
-            f"{name!r} is this computer, whatever stands here: write the name by which you send "
-            "to the other queue manager"
+            f"{name!r} always means this computer: write the name by which you send to the other "
+            "queue manager"
         )
     return name
 

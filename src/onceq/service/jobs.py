@@ -190,7 +190,7 @@ def next_batch(work: Work, reader: Reader) -> JobBatch:
         # A transaction begins here that goes on behind the page.
         longer = reader.page(source, work.after, limits.JOB_TRANSACTION_MESSAGES, read=True)
         found = judging.batch(longer or page, read=True, whole=False)
-    assert found is not None, "a longer page is taken as it is"
+    assert found is not None, "a longer page is taken whole"
     return found
 
 
