@@ -136,18 +136,16 @@ def trace_trailer(traceparent: str) -> bytes:
     if isinstance(traceparent, str) and len(traceparent) <= TEXT_CHARS_MAX:
         found = _TEXT.fullmatch(traceparent)
     if found is None or found[1] == _NO_VERSION or (found[1] == _VERSION and found[5]):
+        shown = repr(traceparent)
+        if len(shown) > 2 * TEXT_CHARS:
+            shown = f"{shown[: 2 * TEXT_CHARS]}..."
         raise IllegalPropertyValue(
             "traceparent is text as W3C Trace Context has it, "
             "00-<32 hexadecimal digits>-<16 of them>-<2 of them>, in lower case and not all "
-            f"of them 0, and not {_shown(traceparent)}; leave it out where there is no trace"
+            f"of them 0, and not {shown}; leave it out where there is no trace"
         )
     trace, parent, flags = (bytes.fromhex(found[k]) for k in (2, 3, 4))
     return _TRACE.pack(0, trace, parent, flags[0], _ZEROS, TRACED_MARK)
-
-
-def _shown(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 2 * TEXT_CHARS else f"{shown[: 2 * TEXT_CHARS]}..."
 
 
 def untraced(extension: bytes) -> tuple[bytes, str]:

@@ -83,7 +83,7 @@ def repr_without(*hidden: str) -> Callable[[Struct], str]:
     fields with their default. A long value is cut: a body may have megabytes, and a log has lines
     (finding K12)."""
 
-    def shown(record: Struct) -> str:
+    def write_record(record: Struct) -> str:
         given = defaults(type(record))
         said, left = list[str](), REPR_MAX * 3
         for name in record.__struct_fields__:
@@ -98,7 +98,7 @@ def repr_without(*hidden: str) -> Callable[[Struct], str]:
                 break
         return f"{type(record).__name__}({', '.join(said)})"
 
-    return shown
+    return write_record
 
 
 class _LikeDataclass:

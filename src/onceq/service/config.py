@@ -31,7 +31,7 @@ from onceq.model.http import ORDER_QUEUE_PATH, HttpNames, Mappings, host_of
 from onceq.model.identity import guid_bytes, guid_text
 from onceq.model.settings import SETTING_NAMES, WORDS, Settings
 from onceq.service.logs import FORMATS, LEVELS, event
-from onceq.tls.contexts import Guarded, IdentityFiles, show, told, trust
+from onceq.tls.contexts import Guarded, IdentityFiles, explain_error, show, trust
 from onceq.wire.srmp.mapping import MappingFile, read_mappings
 
 # ---- config --------------------------------------------------------------------------------------
@@ -521,10 +521,10 @@ class MappingFolder:
         """
         if now_us >= self._due_us:
             self._due_us = now_us + int(limits.MAPPING_LOOK_S * 1_000_000)
-            self._look()
+            self._check()
         return self._found
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         try:
             if self._signature() == self._seen:
                 return
@@ -680,7 +680,7 @@ def client_context(authorities: str, identity: IdentityFiles | None = None) -> s
     except (OSError, ValueError) as error:
         raise ConfigurationError(
             f"http_authorities {authorities} holds no certificates of authorities that can be "
-            f"used: {told(error)}"
+            f"used: {explain_error(error)}"
         ) from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if identity is not None:

@@ -335,7 +335,7 @@ class VerifiedLog:
 
     # ---- looking through everything -------------------------------------------------------------
 
-    def look(self, segment: Segment, position: int, end: int, most: int) -> VerifiedPart:
+    def verify(self, segment: Segment, position: int, end: int, most: int) -> VerifiedPart:
         """Verify frames from one on, up to a position or until ``most`` bytes were read.
 
         Args:

@@ -286,7 +286,7 @@ class Removed:
     def __len__(self) -> int:
         return len(self._known)
 
-    def look(self) -> bool:
+    def read_changes(self) -> bool:
         """Read them if they have changed; return whether more is known than before.
 
         Known removals stay known when a file goes.

@@ -54,7 +54,7 @@ class Own:
     authority: str = ""
 
 
-def look(files: IdentityFiles, guid: bytes) -> Own:
+def read_own(files: IdentityFiles, guid: bytes) -> Own:
     """Read the own certificate.
 
     Args:

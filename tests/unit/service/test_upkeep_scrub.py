@@ -19,8 +19,8 @@ class Looked(NamedTuple):
 class Pages(Diary):
     """A store that notes from where it is looked at."""
 
-    def look(self, position: int, end: int, most: int) -> Looked:
-        self._note("look", position)
+    def verify(self, position: int, end: int, most: int) -> Looked:
+        self._note("verify", position)
         return Looked(min(position + 64, end), [])
 
 

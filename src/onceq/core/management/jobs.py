@@ -133,7 +133,7 @@ def listed(step: Step, owner: int) -> list[JobView]:
     return [_view(step, job, named=False) for job in step.state.jobs if whole or job.who == own]
 
 
-def shown(step: Step, item: Look) -> JobView:
+def view_job(step: Step, item: Look) -> JobView:
     """Return one job."""
     number = read_number(item.name)
     if number is None:

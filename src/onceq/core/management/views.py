@@ -257,7 +257,7 @@ Shown = Callable[[Step, Look], object]
 
 
 @rule_for(Look)
-def look(step: Step, item: Look) -> None:
+def answer_look(step: Step, item: Look) -> None:
     """Answer with the requested view."""
     shown = _SHOWN.get(item.what)
     if shown is None:
@@ -387,7 +387,7 @@ _SHOWN: Final[Mapping[str, Shown]] = dict(
         _whole(looks.TRAIL_END, trail.end),
         _paged(looks.TOKENS, rights.TOKENS),
         _own(looks.JOBS, jobs.listed),
-        (looks.JOB.what, jobs.shown),
+        (looks.JOB.what, jobs.view_job),
         (looks.METRICS.what, metrics.measure),
         _whole(looks.SETTINGS, settings),
         (looks.WAITING.what, work_views.waiting),

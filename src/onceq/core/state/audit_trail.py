@@ -228,9 +228,9 @@ class TrailHeads:
 
     def apply(self, setup: HeadTold) -> None:
         """Apply a setup."""
-        self.told(setup.source, TrailHead(setup.number, setup.digest, setup.at_s))
+        self.note_head(setup.source, TrailHead(setup.number, setup.digest, setup.at_s))
 
-    def told(self, guid: bytes, head: TrailHead) -> None:
+    def note_head(self, guid: bytes, head: TrailHead) -> None:
         """A manager has told its end."""
         heads = self._of.setdefault(guid, [])
         # The first of an hour stays: what comes quickly pushes out nothing.

@@ -140,7 +140,7 @@ class Fences:
         whole = self.barred_s >= 0 and began_s(id.session) <= self.barred_s
         return whole and id.session not in outcomes
 
-    def told(self, id: TransactionId, outcomes: Outcomes, now: Now, age_s: int) -> None:
+    def bar(self, id: TransactionId, outcomes: Outcomes, now: Now, age_s: int) -> None:
         """Somebody is about to be told that this commit did not happen, or is not remembered.
 
         Raises:

@@ -98,7 +98,7 @@ class Makers:
         """Who has made one; "": the account that runs the queue manager, or nobody knows."""
         return self._of.get(number, "")
 
-    def made(self, queue: AnyQueue, who: str) -> None:
+    def note_maker(self, queue: AnyQueue, who: str) -> None:
         """Somebody has made it."""
         if queue.number not in self._of:
             self._of[queue.number] = who
@@ -108,7 +108,7 @@ class Makers:
         """Somebody owns a queue of that number, if it is there (0: older stores do not say which):
         before makers were noted, that was who had made it."""
         if queue is not None and number in (0, queue.number):
-            self.made(queue, who)
+            self.note_maker(queue, who)
 
     def gone(self, queue: AnyQueue) -> None:
         """It is there no more."""
@@ -218,7 +218,7 @@ class QueueTables:
             case setups.SubqueueDropped(number):
                 self.drop_subqueue(number)
             case setups.MakerKnown(number, who):
-                self.makers.made(self.all_queues[number], who)
+                self.makers.note_maker(self.all_queues[number], who)
             case setups.FailureTold(places, why):
                 self.failed(places, why)
             case setups.PlacesBegun(first):

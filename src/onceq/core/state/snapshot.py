@@ -393,7 +393,7 @@ def _restore_tables(state: State, head: dict[str, Any]) -> None:
     for number in head.get("answers", ()):
         state.outgoing_numbered(number).answers = True
     for number, who in head.get("makers", ()):
-        state.makers.made(state.all_queues[number], who)
+        state.makers.note_maker(state.all_queues[number], who)
     if "makers" not in head:
         for grant in state.policy:
             if grant.owner:

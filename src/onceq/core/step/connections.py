@@ -113,7 +113,7 @@ class EarlyRuns:
         self.shown = 0
         self._of_session: Counter[int] = Counter()
 
-    def came(self, key: Key, session: int, queue: int, run: ArrivedRun) -> bool:
+    def keep_run(self, key: Key, session: int, queue: int, run: ArrivedRun) -> bool:
         """A run is ahead in the stream that its receiver is in, or in one that it cannot enter yet;
         whether it could be kept."""
         found = self.streams.get(key)

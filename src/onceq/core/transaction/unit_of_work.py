@@ -444,7 +444,7 @@ def outcome(step: Step, item: AskOutcome) -> None:
     now, age_s = step.now, step.settings.outcome_age_s
     answer = step.state.outcomes.ask(item.id, now.wall_s, age_s)
     if answer is not Outcome.COMMITTED:
-        step.units.fences.told(item.id, step.state.outcomes, now, age_s)
+        step.units.fences.bar(item.id, step.state.outcomes, now, age_s)
     step.answer(item.owner, item.request, answer)
 
 

@@ -34,7 +34,14 @@ from onceq.core.state.peer_table import Peer, Progress
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_FINAL, PUT_HTTP, PUT_WANTS, Advance, Put
 from onceq.core.step.step import ChangeBuilder, Step
-from onceq.core.transfer.admission import admit, ending_of, expect_answers, fates, heard, room_for
+from onceq.core.transfer.admission import (
+    admit,
+    ending_of,
+    expect_answers,
+    fates,
+    room_for,
+    trim_run,
+)
 from onceq.core.transfer.order_acknowledgments import beginning_missing, schedule_ack
 from onceq.model.marks import NEVER_S
 from onceq.model.record import Record
@@ -239,7 +246,7 @@ def show_early(step: Step, peer: Peer, source: bytes, key: str) -> bool:
 def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | None) -> bool:
     """Judge a run, and store or refuse what is next; False without room."""
     if not peer.actor.free or step.settings.quiet_system_queues:
-        run = heard(step, peer, run, queue, again=run.http)
+        run = trim_run(step, peer, run, queue, again=run.http)
     direct = run.destination.kind == DIRECT
     address = peer.address if direct and peer.peer == run.source else ""
     if step.sessions.return_to.get(run.source, "") != address:
@@ -274,7 +281,7 @@ def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | No
             return False
         if step.state.restored is not None:
             # It compares the run with the progress that is about to advance.
-            lives.came(step, run, progress, skip)
+            lives.check_first_run(step, run, progress, skip)
         # One record for each part: after a crash in between, the progress is at the end of a part,
         # and the sender brings the rest again.
         parts = fates(step, queue, packets, refusal) if refusal else [(0, packets, 0)]
@@ -297,7 +304,7 @@ def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | No
         # had come (EOD-32).
         known = run.stream == stream and progress.session != peer.session
         at_once = known and not peer.http
-        _came(step, peer, run, progress, queue)
+        _note_arrival(step, peer, run, progress, queue)
         progress.since_ack += count
         schedule_ack(step, progress, at_once=at_once)
     return True
@@ -322,7 +329,7 @@ def _verdict_on(
     return judgment
 
 
-def _came(
+def _note_arrival(
     step: Step, peer: Peer, run: ArrivedRun, progress: Progress, queue: Queue | None
 ) -> None:  # fmt: skip
     """Record where the acknowledgment of a stream goes, and what operators see of the stream."""
@@ -338,11 +345,11 @@ def _kept(
 ) -> bool:  # fmt: skip
     """Keep a run that is ahead in the present stream, or in one that follows, if there is room."""
     early, where = step.sessions.early, (run.source, key)
-    kept = early.came(where, peer.session, queue.number if queue is not None else 0, run)
+    kept = early.keep_run(where, peer.session, queue.number if queue is not None else 0, run)
     stream, last = 0, 0
     if progress is not None:
         stream, last = progress.stream, progress.last
-        _came(step, peer, run, progress, queue)
+        _note_arrival(step, peer, run, progress, queue)
         schedule_ack(step, progress)
     if kept and early.waits_to_enter(where, stream, last):
         beginning_missing(step, where)
