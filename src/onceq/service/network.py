@@ -486,7 +486,7 @@ class AsyncNetwork:
         # Found by name: it needs a library that a plain install lacks.
         watching = importlib.import_module("onceq.service.http")
         host, port = split_address(where, None)
-        watch = watching.Watch(self, lambda: health_of(self.engine, self.doors))
+        watch = watching.WatchServer(self, lambda: health_of(self.engine, self.doors))
         return await self._listen(
             lambda: watching.WatchWire(self, watch), host, port,
             lambda address: self.doors.way_in_to_watch(address),

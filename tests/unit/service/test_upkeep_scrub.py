@@ -50,4 +50,4 @@ def test_one_that_follows_another_leaves_nothing_out() -> None:
     work()
     work()
     later.under_way.pop()()
-    assert "look 0" in house.notes
+    assert "verify 0" in house.notes
