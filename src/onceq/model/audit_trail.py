@@ -55,7 +55,7 @@ FORK: Final = "fork"
 REMOVED: Final = "removed"
 """These ``files`` had to make room."""
 DAMAGED: Final = "damaged"
-"""The ``file`` has a line that is none: what is there behind ``behind`` is written once more."""
+"""The ``file`` has a damaged line: the acts behind ``behind`` are written once more."""
 _FIELDS: Final = ("number", "at", "who", "where", "what", "about", "result", "before", "digest")
 _NUMBERS: Final = ("number", "at")
 

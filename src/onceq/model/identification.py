@@ -1,7 +1,7 @@
 """Who is at the other end of a connection: the one answer to that question, and its proof.
 
-What was shown (a certificate that was checked, an account that the system names, a token, an
-address, or nothing), over what and to a queue manager of which kind, gives an ``Identification``.
+An ``Identification`` follows from the credentials (a checked certificate, an account that the
+system names, a token, an address, or nothing), the transport, and the kind of queue manager.
 It is kept with the connection or the session. The table ``SPEECH`` says which proof may speak for
 which GUID, which name and which address. Doors, sessions and the core ask here; none of them
 decides anything of it by itself.

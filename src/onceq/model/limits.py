@@ -194,15 +194,15 @@ JOB_PURGE_MESSAGES: Final = 512
 """Messages that a job removes in one step without reading them."""
 
 JOB_RETRY_S: Final = 2.0
-"""A job that cannot go on (the disk is nearly full, somebody holds the queue for himself) tries
+"""A job that cannot go on (the disk is nearly full, an application has the queue for itself) tries
 again after this time (seconds)."""
 
 JOB_DIVERTED_MAX: Final = 20
 """Destinations of redirected letters that the log names."""
 
 BACKUP_HOLD_S: Final = 60.0
-"""A backup of which nothing is heard for so long (seconds) is over, and what it held is let go: it
-keeps the log from being given back, and its maker may be gone."""
+"""A backup that is silent for this time (seconds) is over, and the log that it held is released: it
+keeps space of the log in use, and its maker may be gone."""
 
 HOPS_MAX: Final = 29
 """The hop count field's largest legal value (Q-44)."""

@@ -394,8 +394,8 @@ SECOND_LETTER = 1
 """Note of a dead letter: its sender has another one, which is the one to return. A note from
 ``0x8000`` on is the class of what ended the wait for a message in doubt."""
 FORGOTTEN_THERE, TOLD_ALREADY = 2, 3
-"""Notes of acknowledged messages in doubt of which nobody will tell the end: their receiver knows
-them no more; or it has told that, to a life of this manager that a restore has undone."""
+"""Notes of acknowledged messages in doubt whose end nobody will report: their receiver has
+forgotten them; or it has reported the end to a life of this manager that a restore has undone."""
 
 
 def class_name(value: int) -> str:

@@ -113,7 +113,7 @@ class Actor(Record, frozen=True):
 EVERYBODY: Final = ActorPattern.read(ANY)
 """All who have proven a name."""
 UNPROVEN: Final = frozenset((ActorKind.ADDRESS, ActorKind.NOBODY))
-"""Kinds of which nothing is proven: what is given to all does not reach them."""
+"""Kinds of actors without proof: grants to everybody do not reach them."""
 RUNS: Final = frozenset((Right.MONITOR, Right.OPERATE, Right.ADMINISTER))
 """Rights to run a queue manager, which no address has: all users of it would have them."""
 

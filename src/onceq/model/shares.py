@@ -9,8 +9,8 @@ as long as
 * what would be left for all others, without the reserve, is no less than what it has itself.
 
 The second rule is why a few owners together shut nobody out: the first one takes a half of what is
-there at most, the next one a half of the rest. Administrators, of which the account that runs the
-queue manager is one, may use what there is.
+there at most, the next one a half of the rest. Administrators, such as the account that runs the
+queue manager, may use everything.
 
 The table in ``docs/reference/limits.md`` is generated from here.
 

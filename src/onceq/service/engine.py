@@ -368,7 +368,7 @@ class Engine(Committer):
         )  # fmt: skip
 
     def _owed(self) -> Compose | None:
-        """Read messages of which acknowledgments are owed, so that these are made (I13)."""
+        """Read the messages that need acknowledgments, so that these are made (I13)."""
         found = self.manager.owed(OWED_BYTES)
         if found is None:
             return None

@@ -435,7 +435,7 @@ class AsyncNetwork:
         self.in_loop(begin)
 
     def _look_later(self, seconds: float) -> None:
-        """Schedule a check of which applications have read their answers, because others wait for
+        """Schedule a check whether applications have read their answers, because others wait for
         that memory. Any thread may call."""
         self.in_loop(lambda: self._look_in(seconds))
 

@@ -283,8 +283,8 @@ def _holds(one: _Consumer, tx: OpenTransaction, count: int, since_s: int) -> Non
 
 
 def failing(step: Step) -> Generator[None, None, tuple[dict[str, str], int]]:
-    """Return some queues of which a consumer says that it can handle no message, with its words,
-    and how many there are; each step examines some of the consumers."""
+    """Return some queues whose consumer says that it can handle no message, with its words, and the
+    number of these queues; each step examines some of the consumers."""
     found: dict[str, str] = {}
     queues: set[int] = set()
     for at, handle in enumerate(list(step.readers.handles.values()), 1):

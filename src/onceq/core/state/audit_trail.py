@@ -199,7 +199,7 @@ def _place(where: str) -> str:
 HEADS_MAX: Final = 8
 """Of one queue manager; an older one goes, and those within an hour are one."""
 HEAD_PEERS_MAX: Final = 1_000
-"""Queue managers of which ends are kept; the one that was heard longest ago goes."""
+"""Queue managers whose ends are kept; the one that was heard longest ago goes."""
 
 
 class TrailHead(NamedTuple):

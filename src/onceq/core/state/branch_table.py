@@ -96,7 +96,7 @@ class SeenRows:
     def __init__(self) -> None:
         self._by_name: dict[str, DatabaseRows] = {}
         self.set_back: set[str] = set()
-        """Names of those of which rows are missing."""
+        """Names of the databases that lack rows."""
 
     def get(self, name: str) -> DatabaseRows:
         """Of one; as of one that nothing is known of, if so."""

@@ -1,7 +1,7 @@
-"""What is known of other managers: sessions, how far their streams are, and where receipts go.
+"""State of other managers: sessions, progress of their streams, and addresses of receipts.
 
-A session may serve thousands of outgoing queues. ``ReadyQueues`` has those of which something may
-leave, so that each acknowledgment does not look into all of them.
+A session may serve thousands of outgoing queues. ``ReadyQueues`` has the queues that may transmit,
+so that an acknowledgment does not examine all of them.
 
 A number at or below the last one accepted is a repetition only if the message has the identifier of
 the one that was accepted under it. With another identifier, two managers give numbers as one: a
@@ -142,8 +142,8 @@ class Progress:
     passed: tuple[tuple[int, int], ...] = ()
     """Ranges (both ends included) of numbers that were never accepted and never will be."""
     stale_stream: int = 0
-    """A stream left behind of which something came since the last message was accepted, and when:
-    running, for operators."""
+    """A stream that was left, and has sent something since the last message was accepted, and the
+    time: running, for operators."""
     stale_s: int = 0
     reset: Reset | None = None
     """The last time that an operator set it back."""
@@ -165,7 +165,7 @@ class Peer:
     who: Identification = ON_THIS_COMPUTER
     outgoing: set[int] = field(default_factory=set)
     turns: ReadyQueues = field(default_factory=ReadyQueues)
-    """Those of them of which something may leave."""
+    """The outgoing queues that may transmit."""
     messages: int = 0
     recoverable: int = 0
     acks: dict[tuple[bytes, str], None] = field(default_factory=dict)
@@ -178,7 +178,7 @@ class Peer:
     turned: dict[tuple[bytes, int], int] = field(default_factory=dict)
     """When (monotonic us) it may be told again that messages of a stream are turned away."""
     ends_told_us: int = 0
-    """When (monotonic us) it may be told again of which messages it will be told the end."""
+    """When (monotonic us) it may be told again which messages' ends it will be told."""
     telling: bool = False
     """Whether the queues are looked through for such an answer."""
     life: bytes = b""

@@ -72,8 +72,8 @@ class PositionBlock:
         self.fronts: array[int] | None = None
         """Bytes of the fronts of these; as long as ``rests``."""
         self.shared = False
-        """Whether a snapshot holds the tables: nothing but new rows at the end may change them, and
-        the states, of which it has a copy."""
+        """Whether a snapshot holds the tables: then only new rows at the end may change them, and
+        the states, because the snapshot has a copy of these."""
 
     def unshare(self) -> None:
         """Something in the tables is to be changed in its place: leave them to the snapshot."""

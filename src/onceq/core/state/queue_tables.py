@@ -135,8 +135,8 @@ DAMAGED = 7
 JOURNAL_BIT = 1 << 31
 """The journal of a queue has the number of the queue, and this bit."""
 DOUBTS_KEPT = DOUBTS_QUEUE
-"""Hidden queue of messages in doubt of which no dead letter was wanted: their senders asked to be
-told how they end (``core/transfer/in_doubt.py``)."""
+"""Hidden queue of messages in doubt whose senders want no dead letter, and asked to be told how
+the messages end (``core/transfer/in_doubt.py``)."""
 SYSTEM_QUEUES = {
     DEAD_XACT: ("system$;deadxact", True),
     DEAD_LETTER: ("system$;deadletter", False),
@@ -166,7 +166,7 @@ class QueueTables:
         """Numbers of the outgoing queues by the name under which their manager is bound."""
         self.streams: dict[int, OutgoingQueue] = {}
         self.drained: dict[int, int] = {}
-        """Of the last streams of which nothing is here any more: numbers of outgoing queues."""
+        """Numbers of outgoing queues by their last streams, for streams without messages here."""
         self.answering: dict[int, None] = {}
         """Numbers of the outgoing queues that exist only to answer strangers."""
         self.homes_kept = False

@@ -155,8 +155,8 @@ class RangeChange:
 
 @dataclass(frozen=True, slots=True)
 class RestOf:
-    """Packets of a put of which only the fronts are written; the rest of each, from its properties
-    on, is the same as in a packet of an earlier put of the record.
+    """Packets of a put whose fronts alone are written; the rest of each, from its properties on, is
+    the same as in a packet of an earlier put of the record.
 
     Attributes:
         put: Index of that put; its packets are whole.

@@ -314,7 +314,7 @@ class ConnectAttempts:
         return contact
 
     def closed(self, session: int) -> ConnectAttempt | None:
-        """A session is over; of which contact, if of any."""
+        """A session is over: return its contact, if it has one."""
         contact = self._by_session.pop(session, None)
         if contact is not None:
             contact.session = 0
@@ -404,7 +404,7 @@ class PeerSessions:
         self.of: dict[bytes, set[int]] = {}
         """Numbers of the sessions with a manager."""
         self.full_windows: set[int] = set()
-        """Numbers of the outgoing queues of which more waits than may be under way."""
+        """Numbers of the outgoing queues with more waiting messages than may be under way."""
         self.computer_names: dict[bytes, str] = {}
         """Computer names of other managers, as far as a session has shown them."""
         self.return_to: dict[bytes, str] = {}
@@ -420,7 +420,7 @@ class PeerSessions:
         """Numbers of the outgoing queues that have got a session which was there before."""
         self.watch = Watch()
         self.settling: set[int] = set()
-        """Streams of which a receiver has said what it accepted, and that takes several steps."""
+        """Streams whose accepted messages a receiver has reported; the work takes several steps."""
         self.early = EarlyRuns()
         """What came before something that is missing."""
 
@@ -599,7 +599,7 @@ class NameTable:
         self.by_guid: dict[bytes, list[OutgoingQueue]] = {}
         """Outgoing queues whose manager is known by GUID: any session with it serves them."""
         self.ending: set[int] = set()
-        """Outgoing queues of which messages are ended, because their queues have left the
+        """Outgoing queues whose messages are being ended, because their queues have left the
         directory."""
         self.targets: dict[str, tuple[Target, ...]] = {}
         """What was found for a name to send to."""

@@ -39,7 +39,7 @@ from onceq.model.shares import OwnerCounts
 KEY_BYTES: Final = 32
 """Of the key of a life."""
 REFUSED_MAX = 1_024
-"""Transactions not begun, or over, of which it is remembered why; the oldest go first."""
+"""Remembered reasons for transactions not begun, or over; the oldest go first."""
 
 
 @dataclass(slots=True)
@@ -56,8 +56,8 @@ class HeldRange(RangeChange):
 
 
 class CopiedRange(HeldRange):
-    """One that is received, and of which the journal of its queue keeps copies in any case. Never
-    promised to a coordinator."""
+    """A received range that the journal of its queue copies in any case. It is never promised to a
+    coordinator."""
 
     __slots__ = ()
 

@@ -39,8 +39,8 @@ Unit = Literal[
 ]  # fmt: skip
 """What the value of a field is: a number of bytes; a moment, or the time since a moment, both in
 seconds since 1970; a number of seconds; a name of a queue; a lookup identifier; a number that is
-written in hexadecimal digits; a collection of which only the size is shown (of a map of numbers
-their sum); words with commas between them, as a command takes them; the value of a setting.
+written in hexadecimal digits; a collection that is shown as its size (a map of numbers as their
+sum); words with commas between them, as a command takes them; the value of a setting.
 "": it is shown unchanged."""
 
 
