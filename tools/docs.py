@@ -31,7 +31,7 @@ from onceq import errors
 from onceq.model import limits, settings, shares
 from onceq.model.record import names
 from onceq.model.requests import COUNT, KINDS, Messages
-from onceq.model.requests.request import Needs, said
+from onceq.model.requests.request import Needs, list_given
 from onceq.wire.app import frames
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -169,7 +169,7 @@ def _request(kind: Any) -> str:
     more = [f"answer: {answer}"] if answer != _answer(COUNT) else []
     more += [f"needs: {needs}"] if kind.needs is not Needs.STATE else []
     more += ["number 0"] if kind.quiet else []
-    return f"{kind.__name__} ({', '.join(said(kind))})" + "".join(f"; {one}" for one in more)
+    return f"{kind.__name__} ({', '.join(list_given(kind))})" + "".join(f"; {one}" for one in more)
 
 
 def _answer(kind: Any) -> str:

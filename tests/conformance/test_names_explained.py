@@ -53,7 +53,7 @@ def test_other_kinds_of_names_of_queues_here(world: World) -> None:
     number = a.look("queue", Q).format_name
     found = explained(a, number)
     assert (found.kind, found.queue) == ("private", Q)
-    assert found.rule == "the GUID is that of this queue manager"
+    assert found.rule == "the GUID is this queue manager's own"
     found = explained(a, a.look("queue", "mine").format_name)
     assert (found.kind, found.queue) == ("public", "mine")
     assert found.rule == "the directory says that it is here"

@@ -85,7 +85,7 @@ def test_whoever_stays_is_nobody_also_as_root(alpha: Process) -> None:
         heard = b""
         while data := own.recv(1 << 16):
             heard += data
-    assert b"has not said who he is" in heard
+    assert b"the requester has not said who it is" in heard
 
 
 def test_with_an_identity_nobody_posts_from_this_computer(alpha: Process) -> None:

@@ -23,7 +23,7 @@ from onceq.model import requests
 from onceq.model.identity import TransactionId
 from onceq.model.letters import JobAction
 from onceq.model.requests import Request
-from onceq.model.requests.request import said
+from onceq.model.requests.request import list_given
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.views.looks import LOOKS
 from onceq.service.api import admit
@@ -60,7 +60,7 @@ KINDS: Final = tuple(
 def fill(kind: type[Request]) -> dict[str, Any]:
     """A value for each thing that an application says in it."""
     hints = get_type_hints(kind)
-    return {name: _filled(kind, name, hints[name]) for name in said(kind)}
+    return {name: _filled(kind, name, hints[name]) for name in list_given(kind)}
 
 
 def _filled(kind: type[Request], name: str, hint: Any) -> Any:
@@ -210,7 +210,7 @@ def test_each_request_with_a_text_is_asked() -> None:
         f"{kind.__name__}.{name}"
         for kind in KINDS
         for name, hint in get_type_hints(kind).items()
-        if name in said(kind) and "str" in str(hint) and kind is not requests.Look
+        if name in list_given(kind) and "str" in str(hint) and kind is not requests.Look
         and not any(place.startswith(f"{kind.__name__}.{name}") for place in ASKINGS)
     ]  # fmt: skip
     assert not missing

@@ -211,7 +211,7 @@ def test_a_name_with_a_new_checkpoint_is_refused(feed: Feed) -> None:
     feed.run(txnAppId=app)
     feed.checkpoint = feed.folder / "another"
     said = feed.fails(r"\[group-of-another-query\]", txnAppId=app)
-    assert "versions begin anew" in said
+    assert "versions begin again" in said
     assert feed.bodies() == feed.rows
     feed.daemon.manager.groups.forget(app)
     feed.run(txnAppId=app)

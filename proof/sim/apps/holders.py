@@ -100,7 +100,7 @@ class Holder(App):
         """Connect and show the token; why it is refused."""
         self._connected = self._steady()
         try:
-            found = engine.tokens.shown(held.text, self.node.ip, private=True)
+            found = engine.tokens.check_clear(held.text, self.node.ip, private=True)
         except OnceqError as error:
             return error
         self._owner = owner = engine.owner(self._answered, actor=NOBODY)

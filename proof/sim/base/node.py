@@ -274,7 +274,7 @@ class Node:
         )
         engine.start()
         if self.door is not None:
-            engine.submit(self.door.told())
+            engine.submit(self.door.report())
         return engine
 
     def _power(self) -> bool:

@@ -102,7 +102,7 @@ class Door:
         self._doors.house = House(identity=True, plain=plain)
         self._issued = issued - {guid}
 
-    def told(self) -> TellDoors:
+    def report(self) -> TellDoors:
         """For the core: what it judges by."""
         house = self._doors.house
         return TellDoors(identity=True, plain_peers=tuple(sorted(house.plain)), issued=self._issued)

@@ -169,7 +169,8 @@ class LocalAccount(Rogue):
         return self._is_nobody(self._asked(list(written(2, requests.Look("queues")))))
 
     def _is_nobody(self, heard: bytes) -> bool:
-        believed(b"has not said who he is" not in heard, f"it was answered with {heard[-80:]!r}")
+        unknown = b"the requester has not said who it is" in heard
+        believed(not unknown, f"it was answered with {heard[-80:]!r}")
         return True
 
     def _token(self) -> bool:

@@ -43,7 +43,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, get_args, get_origin, get_type_hints
 
 from onceq.model.identity import GUID_BYTES, TransactionId
-from onceq.model.requests.request import is_text, quoted, said
+from onceq.model.requests.request import is_text, list_given, quoted
 from onceq.model.requests.transactions import SendItem
 
 if TYPE_CHECKING:
@@ -387,7 +387,7 @@ def _fits(value: object, kinds: tuple[type, ...]) -> bool:
 def _fields(kind: type[requests.Request]) -> list[_Field]:
     """Of each field that an application says: its name, its types, and those of its elements."""
     hints = get_type_hints(kind)
-    return [(name, _kinds(hints[name]), _elements(hints[name])) for name in said(kind)]
+    return [(name, _kinds(hints[name]), _elements(hints[name])) for name in list_given(kind)]
 
 
 def _kinds(hint: Any) -> tuple[type, ...]:

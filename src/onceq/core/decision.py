@@ -63,7 +63,7 @@ class Handed:
         classes: (index, message class) of those whose class is no longer the one in the packet:
             dead letters, whose class is the reason (Q-15).
         moves: (index, count, second of the last) of those that were moved to or from subqueues.
-        notes: (index, note) of dead letters of which more is known than the class.
+        notes: (index, note) of dead letters that have a note beside the class.
         failures: (index, how often, why) of those whose receives failed at places before.
         pick: Hand out less than these (RCV-10); None: all.
         queue: Number of the queue that they are in, or were.

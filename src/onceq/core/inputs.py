@@ -140,13 +140,13 @@ class Spoiled:
     """Stored bytes turned out not to be what was written (``core/management/damage.py``).
 
     Attributes:
-        reader: The application that was about to get messages that lie there; 0: nobody was.
-        unsent: (outgoing queue, lane, counter) of what was about to be transmitted: what lies
-            behind that counter never left.
-        gone: Messages among them that were received outside a transaction by the same step, and
-            are in no queue any more: (queue, lookup identifier, bytes, address) of each.
-        untold: The reader's transaction that has taken messages of which he was told nothing; 0:
-            none has.
+        reader: The application that was about to get messages that lie there; 0: none was.
+        unsent: (outgoing queue, lane, counter) of the messages that were about to be transmitted:
+            messages behind that counter never left.
+        gone: Messages among them that the same step received outside a transaction, and that are
+            in no queue any more: (queue, lookup identifier, bytes, address) of each.
+        untold: The reader's transaction that has taken messages without telling the reader of
+            them; 0: none has.
     """
 
     pieces: tuple[DamagedPiece, ...]
@@ -356,7 +356,7 @@ class SessionAcked:
 
 @dataclass(slots=True)
 class Room:
-    """The session can take so many messages and bytes now: what shall be transmitted?"""
+    """The session can take this many messages and bytes now: which shall be transmitted?"""
 
     session: int
     messages: int

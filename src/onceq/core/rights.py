@@ -637,7 +637,7 @@ def may(step: Step, owner: int, needed: Iterable[Demand]) -> bool:
 
 def _nobody() -> AccessDenied:
     """Return the same error for every request of an unknown actor: it reveals nothing."""
-    return AccessDenied("access denied: whoever asks has not said who he is, and has no right here")
+    return AccessDenied("access denied: the requester has not said who it is, and may not do this")
 
 
 def may_deliver(step: Step, peer: Peer, source: bytes, queue: QueueName) -> bool:

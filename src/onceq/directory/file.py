@@ -82,11 +82,12 @@ class FileDirectory:
         """Return its current content; the file is read again if its time, size or number has
         changed."""
         try:
-            stamp = self._look()
+            found = os.stat(self.path)
         except FileNotFoundError:
             return self._trouble(None, f"{self.path} is not there; 'onceq directory init' makes it")
         except OSError as error:
             return self._trouble(None, f"{self.path}: {why(error)}")
+        stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
         if stamp == self._stamp:
             return self._seen
         try:
@@ -100,10 +101,6 @@ class FileDirectory:
         if self._seen.trouble or known is None or not same(snapshot, known):
             self._seen = Seen(snapshot)
         return self._seen
-
-    def _look(self) -> tuple[int, int, int]:
-        found = os.stat(self.path)
-        return found.st_mtime_ns, found.st_size, found.st_ino
 
     def _trouble(self, stamp: tuple[int, int, int] | None, what: str) -> Seen:
         self._stamp = stamp
@@ -126,7 +123,7 @@ class FileDirectory:
     def look_rights(self) -> SeenRights:
         """Return its current rights; the file is read again if its time, size, number or mode
         has changed, or the mode of its folder."""
-        return self._rights.look()
+        return self._rights.read_changes()
 
     def put_rights(self, change: Regrant) -> None:
         """Grant or revoke rights in the file beside it."""

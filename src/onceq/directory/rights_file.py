@@ -133,7 +133,7 @@ class RightsFile:
         self._stamp: tuple[int, ...] | None = None
         self._seen: SeenRights | None = None
 
-    def look(self) -> SeenRights:
+    def read_changes(self) -> SeenRights:
         """Return its current content; the same object as before where nothing has changed."""
         try:
             found = os.stat(self.path)

@@ -158,7 +158,7 @@ class EmbeddedHost:
 
     def _listen(self, configuration: Configuration) -> None:
         self._network.in_loop(self._network.watch_doors)
-        self._network.in_loop(self._network.membership.look)
+        self._network.in_loop(self._network.membership.refresh)
         if configuration.listen:
             self.peers_at = self._await(self._network.listen_peers(configuration.listen))
             self.engine.naming.listening(self.peers_at)

@@ -254,7 +254,7 @@ def renew(path: str, *, hosts: Sequence[str] = ()) -> ShownIdentity:
                 f"nothing says who has signed {files.certificate}: put another one in its place"
             )
         by = folder.read_joined(here.tls)
-        known = own.look(files, here.identity.guid)
+        known = own.read_own(files, here.identity.guid)
         if known.problem:
             raise ConfigurationError(
                 f"{known.problem}: it proves nothing any more; ask for an invitation where it was "
@@ -288,7 +288,7 @@ def show(path: str) -> ShownIdentity:
     )
     if files is None:
         return found
-    known = own.look(files, here.identity.guid)
+    known = own.read_own(files, here.identity.guid)
     found = replace(
         found, certificate=files.certificate, authorities=files.authorities,
         minimum=files.minimum, ends=known.ends_s, hosts=tuple(known.hosts), problem=known.problem,

@@ -36,8 +36,8 @@ def address_of(host: str) -> str:
 
 
 def _old_form(text: str) -> str:
-    """One to four numbers, of which the last has all that the others leave; decimal, octal or
-    hexadecimal."""
+    """Read one to four numbers in decimal, octal or hexadecimal; the last one fills all bytes that
+    the others leave."""
     *first, last = (_number(part) for part in text.split("."))
     room = 1 << 8 * (4 - len(first))
     if last >= room or any(part > 255 for part in first):

@@ -30,10 +30,10 @@ def digest_act(
 ) -> bytes:
     """The digest of an act: SHA-256 of the digest before it and of its JSON, in ASCII.
 
-    So the last digest covers all acts that there ever were. Who holds it and an act's number can
-    say later whether any act up to there was removed, changed or put in, although the digests hold
-    no secret: whoever changes an act must change all digests behind it, and the one that another
-    holds cannot be changed.
+    So the last digest covers all acts that there ever were. A holder of it and of its act's number
+    can say later whether any act up to there was removed, changed or put in, although the digests
+    hold no secret: an intruder who changes an act must change all digests behind it, and cannot
+    change the one that somebody else holds.
 
     Args:
         before: Digest of the act before it; BEGIN for the first one.
@@ -55,7 +55,7 @@ FORK: Final = "fork"
 REMOVED: Final = "removed"
 """These ``files`` had to make room."""
 DAMAGED: Final = "damaged"
-"""The ``file`` has a line that is none: what is there behind ``behind`` is written once more."""
+"""The ``file`` has a damaged line: the acts behind ``behind`` are written once more."""
 _FIELDS: Final = ("number", "at", "who", "where", "what", "about", "result", "before", "digest")
 _NUMBERS: Final = ("number", "at")
 

@@ -2,7 +2,7 @@
 
 A global transaction has one ``gtrid``; each of its branches, one for each partner, has a ``bqual``
 beside it. Those that onceq makes are printable, because databases keep them as text: ``gtrid`` is
-``onceq-`` with the GUID of whoever decides (32 hexadecimal digits) and a number, which that draws;
+``onceq-`` with the GUID of the decider (32 hexadecimal digits) and a number, which it draws;
 ``bqual`` is a short name of the partner.
 
 Branches that are committed as one *group* (``core/transaction/second_phase.py``) carry the identity
@@ -53,7 +53,7 @@ NUMBER_BYTES: Final = 12
 _DIGITS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 _ATTEMPT_CHARS: Final = 13
 _MARK_BITS: Final = 30
-"""Of its 78: who knows no key makes one guess at each identifier that he has read."""
+"""Of its 78: an attacker without the key can guess once at each identifier it has read."""
 GROUP_MARK: Final = b"group."
 """At the front of the branch qualifier of a group's branch."""
 
@@ -259,7 +259,7 @@ class Vote(Enum):
 class Phase(Enum):
     """Where a branch is."""
 
-    __hash__ = object.__hash__  # that of Enum is a call of Python, for each table that is read
+    __hash__ = object.__hash__  # Enum's own is a call of Python, for each table that is read
 
     ACTIVE = "active"
     """Work is added to it."""

@@ -29,10 +29,10 @@ class Computer:
     Attributes:
         guid: Of the manager; zeros if it is not known.
         addresses: Further names and addresses under which direct names reach it.
-        private: Number of each private queue and its name: by them alone is a private format name
-            known to mean the same queue as a direct one.
+        private: Number of each private queue and its name: they alone show that a private format
+            name means the same queue as a direct one.
         endpoint: "host:port" at which it takes connections of other managers; "": its name is its
-            address, or the address book of whoever connects has it.
+            address, or the address book of the connecting manager has it.
     """
 
     name: str

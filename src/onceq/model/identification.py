@@ -1,7 +1,7 @@
 """Who is at the other end of a connection: the one answer to that question, and its proof.
 
-What was shown (a certificate that was checked, an account that the system names, a token, an
-address, or nothing), over what and to a queue manager of which kind, gives an ``Identification``.
+An ``Identification`` follows from the credentials (a checked certificate, an account that the
+system names, a token, an address, or nothing), the transport, and the kind of queue manager.
 It is kept with the connection or the session. The table ``SPEECH`` says which proof may speak for
 which GUID, which name and which address. Doors, sessions and the core ask here; none of them
 decides anything of it by itself.
@@ -225,10 +225,10 @@ def by_address(address: str, house: House) -> Identification | None:
 
 
 def certified(claims: Claims) -> Identification | None:
-    """Whom a certificate is for; None: for nobody.
+    """Return the holder of a certificate; None: nobody.
 
-    That of a queue manager names it by its GUID, and any other its holder by the common name. One
-    whose name could be read as a pattern is for nobody.
+    The certificate of a queue manager names it by its GUID; any other certificate names its holder
+    by the common name. A certificate whose name could be read as a pattern is for nobody.
     """
     if claims.guid != NO_GUID:
         # Every certificate has the names by which each computer means itself: they say nothing.
@@ -304,13 +304,13 @@ def why_not_guid(
 def why_not_name(
     who: Identification, guid: bytes, host: str, bound: bytes, *, pinned: bool = True
 ) -> str:
-    """Why somebody may not answer where a computer was looked for; "" if it may.
+    """Return why an identified side may not answer for a computer; "" if it may.
 
     Args:
         guid: The queue manager that it speaks for.
-        host: Name or address that was asked for; "": a GUID alone was.
+        host: Requested name or address; "": only a GUID was requested.
         bound: The queue manager that the name is bound to; empty: none.
-        pinned: Whether a name stays with that one, whatever the proof.
+        pinned: Whether a name stays with that one under every proof.
     """
     names = SPEECH[who.proof].names
     if names is Names.ANY or guid == bound:
@@ -328,7 +328,7 @@ def why_not_name(
 
 def is_for(host: str, names: Collection[str]) -> bool:
     """Whether a certificate for these names (folded) is for a host: by the name, or by it with a
-    domain behind it; an address must stand there as it is."""
+    domain behind it; an address must be among the names unchanged."""
     host = host.strip("[]")
     try:
         return str(ipaddress.ip_address(host)) in names

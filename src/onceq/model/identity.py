@@ -1,6 +1,6 @@
 """Identifiers: of queue managers, messages, streams and transactions.
 
-A queue manager is known by a GUID, kept as the 16 bytes that stand in packets (first three
+A queue manager is known by a GUID, kept as the 16 bytes that packets contain (first three
 fields little-endian, MS-MQMQ 2.2.18.1.1). A message is known by the manager that sent it and a
 number (PRP-3). A transaction of a client is known by the client's session and a number, so that
 its outcome can be asked for after a crash (I3a).
@@ -135,7 +135,7 @@ class TransactionId(Record, frozen=True, order=True, array_like=True, forbid_unk
 
 
 class Identity(Record, frozen=True):
-    """Who a queue manager is, for ever: given at ``init`` and kept in the store."""
+    """The permanent identity of a queue manager: given at ``init`` and kept in the store."""
 
     guid: bytes
     name: str

@@ -259,8 +259,8 @@ def as_new(letter: Letter, to: str = "") -> tuple[str, dict[str, Any]]:
 
 
 def moved(letter: Letter, to: str) -> tuple[str, dict[str, Any]]:
-    """The same for a message of any queue that goes to another one. Whoever asked how it ends has
-    heard of it: that it was received here."""
+    """The same for a message of any queue that goes to another one. The application that asked how
+    it ends was told already that it was received here."""
     values = _kept(letter, returned=letter.message.returned)
     for name in ("acknowledge", "admin_queue", "dead_letter_queue"):
         values.pop(name, None)
@@ -297,8 +297,8 @@ def _kept(letter: Letter, *, returned: int) -> dict[str, Any]:
 
 
 def _marked(message: Message, returned: int) -> bytes:
-    """The extension of what is sent again: it says how often, and of which trace it is. Its own
-    trace: that of whoever sends it has nothing to do with what is in it."""
+    """Return the extension of a message that is sent again: it has the number of returns and the
+    trace. The trace is the message's own: the returning operator's trace does not concern it."""
     extension = marked(message.extension, returned)
     return extension + trace_trailer(message.traceparent) if message.traceparent else extension
 
@@ -402,7 +402,7 @@ MEANING: Final = {
 
 
 class JobState(Enum):
-    """How far a job is; whatever is not running is over."""
+    """How far a job is; a job in any state but running is over."""
 
     RUNNING = "running"
     DONE = "done"
@@ -414,10 +414,10 @@ class Order(Record, frozen=True):
     """What a job is to do.
 
     Attributes:
-        which: What fits is meant; ages count from the start of the job.
+        which: The messages that it selects; ages count from the start of the job.
         to: Destination of all; "": each goes to its own.
-        limit: It ends after so many; 0: when all were looked at.
-        returns_max: What was returned so often stays.
+        limit: The job ends after this many messages; 0: when it has looked at all.
+        returns_max: Messages that were returned this often stay.
         in_doubt, second: As in ``model/letters.stays``: letters that stay else.
     """
 

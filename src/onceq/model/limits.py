@@ -121,7 +121,7 @@ WRONG_TOKENS_AT_ONCE: Final = 10
 """Wrong tokens of one address (at the Unix socket: account) checked in a row."""
 
 WRONG_TOKENS_A_S: Final = 2.0
-"""And from then on so many a second: strangers cannot make it hash more."""
+"""And from then on this many a second: strangers cannot make it hash more."""
 
 TOKEN_ADDRESSES_MAX: Final = 4_096
 """Addresses whose wrong tokens are remembered; the oldest go first."""
@@ -194,15 +194,15 @@ JOB_PURGE_MESSAGES: Final = 512
 """Messages that a job removes in one step without reading them."""
 
 JOB_RETRY_S: Final = 2.0
-"""A job that cannot go on (the disk is nearly full, somebody holds the queue for himself) tries
+"""A job that cannot go on (the disk is nearly full, an application has the queue for itself) tries
 again after this time (seconds)."""
 
 JOB_DIVERTED_MAX: Final = 20
 """Destinations of redirected letters that the log names."""
 
 BACKUP_HOLD_S: Final = 60.0
-"""A backup of which nothing is heard for so long (seconds) is over, and what it held is let go: it
-keeps the log from being given back, and its maker may be gone."""
+"""A backup that is silent for this time (seconds) is over, and the log that it held is released: it
+keeps space of the log in use, and its maker may be gone."""
 
 HOPS_MAX: Final = 29
 """The hop count field's largest legal value (Q-44)."""
@@ -453,8 +453,8 @@ ACKS_DEFERRED_S: Final = 345_600
 """How long such acknowledgments wait."""
 
 LEFT_AHEAD: Final = 1 << 16
-"""Messages of an outgoing queue that one durable mark allows to leave: so many may count as
-transmitted after a crash without having been."""
+"""Messages of an outgoing queue that one durable mark allows to leave: up to this many may count as
+transmitted after a crash although they were not."""
 
 REST_BYTES_MIN: Final = 512
 """Packets with at least this many bytes from their properties on are written once for all
@@ -605,7 +605,7 @@ HANDSHAKE_BYTES_MAX: Final = 16 << 10
 """So is one that has sent more than this before."""
 
 METRICS_EVERY_S: Final = 1
-"""Pages of metrics are made anew at most so often (seconds), however many ask."""
+"""Seconds between two pages of metrics at least, however many clients ask."""
 
 WATCHERS_MAX: Final = 16
 """Connections at ``metrics_listen`` at once."""
@@ -652,6 +652,6 @@ PLACES_AHEAD_MIN: Final = 1 << 20
 given since the last record, and more than come between two looks of ``top``."""
 
 PLACES_AHEAD_MAX: Final = 1 << 34
-"""... and about so many at most: of eight million starts none comes to the end of the counters, and
-of two lives that give a million places each from the same copy on, one in ten thousand meets the
-other."""
+"""... and about this many at most: of eight million starts none comes to the end of the counters,
+and of two lives that give a million places each from the same copy on, one in ten thousand meets
+the other."""

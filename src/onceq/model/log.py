@@ -20,13 +20,13 @@ FRAME_ALIGN = 8
 """Frames begin at multiples of this many bytes."""
 
 BLOCK_BYTES = 4096
-"""Bytes of a payload that share a checksum (decision 0012 says why so many)."""
+"""Bytes of a payload that share a checksum (decision 0012 has the reason for this number)."""
 
 LARGE_BLOCK_BYTES = 32 << 10
-"""The same in a large record with packets: who reads much of it makes an eighth of the calls."""
+"""The same in a large record with packets: reading much of it takes an eighth of the calls."""
 
 LARGE_RECORD_BYTES = 256 << 10
-"""A payload with packets of so many bytes or more is large: a block is an eighth of it at most."""
+"""A payload of packets with at least this many bytes is large: its blocks are at most an eighth."""
 
 CHECKSUM_BYTES = 4
 """Bytes of the checksum of one block."""
@@ -36,7 +36,7 @@ HEAD_SIZE_BYTES = 4
 
 
 def padded(size: int) -> int:
-    """So many bytes and those up to the next multiple of FRAME_ALIGN."""
+    """Return a size, rounded up to the next multiple of FRAME_ALIGN."""
     return (size + FRAME_ALIGN - 1) // FRAME_ALIGN * FRAME_ALIGN
 
 

@@ -11,7 +11,7 @@ The time is a whole second since 1970 UTC. A part of one is rounded up, so that 
 
 Also here:
 
-* Time as it is handed to the core: two clocks that are never mixed.
+* Time in the form that the core takes: two clocks that are never mixed.
 * The mark of a message that belongs to a trace: the ``traceparent`` of W3C Trace Context.
 * The mark of a message that was returned from a dead-letter queue: how often it was.
 """
@@ -114,12 +114,12 @@ TEXT_CHARS_MAX: Final = 512
 def trace_trailer(traceparent: str) -> bytes:
     """What stands behind the extension of a message of that trace.
 
-    It stands behind the extension of the message (PROPID_M_EXTENSION), and behind the mark of a
-    message that was returned (``model/marks.py``); that of a delayed one (``model/marks.py``) stays
-    the last. The client library puts it there and takes it off, and no queue manager reads it. It
-    leaves only in sessions whose other end has said that it knows of it: from what goes to anybody
-    else, it is cut out (``packet/headers.py``), since a trace is no promise, and never a reason to
-    refuse a message.
+    It follows the extension of the message (PROPID_M_EXTENSION), and the mark of a message that was
+    returned (``model/marks.py``); the mark of a delayed message (``model/marks.py``) stays the
+    last. The client library adds and removes it, and no queue manager reads it. It leaves only in
+    sessions whose other end has said that it knows such marks: it is cut out of messages to anybody
+    else (``packet/headers.py``), since a trace is no promise, and never a reason to refuse a
+    message.
 
     ``tracestate`` is left out: it has no bound that every vendor keeps, and a trace is whole
     without it (W3C Trace Context 3.3.1.4 allows to discard it).
@@ -136,18 +136,16 @@ def trace_trailer(traceparent: str) -> bytes:
     if isinstance(traceparent, str) and len(traceparent) <= TEXT_CHARS_MAX:
         found = _TEXT.fullmatch(traceparent)
     if found is None or found[1] == _NO_VERSION or (found[1] == _VERSION and found[5]):
+        shown = repr(traceparent)
+        if len(shown) > 2 * TEXT_CHARS:
+            shown = f"{shown[: 2 * TEXT_CHARS]}..."
         raise IllegalPropertyValue(
             "traceparent is text as W3C Trace Context has it, "
             "00-<32 hexadecimal digits>-<16 of them>-<2 of them>, in lower case and not all "
-            f"of them 0, and not {_shown(traceparent)}; leave it out where there is no trace"
+            f"of them 0, and not {shown}; leave it out where there is no trace"
         )
     trace, parent, flags = (bytes.fromhex(found[k]) for k in (2, 3, 4))
     return _TRACE.pack(0, trace, parent, flags[0], _ZEROS, TRACED_MARK)
-
-
-def _shown(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 2 * TEXT_CHARS else f"{shown[: 2 * TEXT_CHARS]}..."
 
 
 def untraced(extension: bytes) -> tuple[bytes, str]:
@@ -158,15 +156,15 @@ def untraced(extension: bytes) -> tuple[bytes, str]:
 
 
 def without_trace(extension: bytes) -> bytes:
-    """An extension as it may leave to somebody who knows of no traces: of our marks, only that of
-    the trace is gone."""
+    """Return an extension for a receiver that knows of no traces: of onceq's marks, only the
+    trace's mark is removed."""
     start, end = place_of(extension)
     return extension[:start] + extension[end:]
 
 
 def place_of(extension: bytes) -> tuple[int, int]:
-    """Where the mark of its trace stands in an extension, or several of them that somebody has put
-    one behind the other; an empty place if there is none."""
+    """Return the place of the trace's mark in an extension, or of several marks in a row; an empty
+    place if there is none."""
     end = len(extension)
     if due_of(extension[-DELAY_BYTES:]):
         end -= DELAY_BYTES
@@ -178,7 +176,7 @@ def place_of(extension: bytes) -> tuple[int, int]:
 
 def _text_of(end: bytes) -> str:
     """The ``traceparent`` that the last bytes of an extension name; "" if they are not the mark, or
-    not as ``trailer`` makes it: whoever sent them, they are then a part of the extension."""
+    not as ``trailer`` makes it: they are then a part of the extension, from any sender."""
     if len(end) != TRACE_BYTES or not end.endswith(TRACED_MARK):
         return ""
     version, trace, parent, flags, zeros, _ = _TRACE.unpack(end)

@@ -33,10 +33,10 @@ BODY_TYPE: Final = int.from_bytes(b"JSON", "little")
 def encoded(value: object) -> bytes:
     """A value as JSON in UTF-8.
 
-    A body that was given as a value says so in its body type, so that whoever looks at the message,
-    an operator or another program, knows what it is without guessing. The type number is no VARIANT
-    type: whoever knows only those hands the bytes out as they are. Reading does not depend on it; a
-    body that another system has sent is JSON if it can be read as that.
+    A body that was given as a value says so in its body type, so that a reader of the message, an
+    operator or another program, knows its kind without guessing. The type number is no VARIANT
+    type: a program that knows only those hands the bytes out unchanged. Reading does not depend on
+    it; a body that another system has sent is JSON if it can be read as JSON.
 
     Args:
         value: What msgspec encodes: maps, lists, text, numbers, dates, dataclasses, its Structs.
@@ -70,7 +70,7 @@ def decoded(body: bytes, type: Any, name: str) -> Any:
     """The value that a body is.
 
     Args:
-        type: What it shall be: a class or type that msgspec knows; ``Any`` for whatever it is.
+        type: The type of the result: a class or type that msgspec knows; ``Any`` for any value.
         name: Of the message, for the error.
 
     Raises:
@@ -191,10 +191,10 @@ class Message(Record, frozen=True):
             sender has another dead letter, which is the one to return; else 0.
         traceparent: Trace and span that it was made in, as W3C Trace Context writes them; "" if
             its sender named none, or a queue manager on its way knows of no traces.
-        attempts: How often it was received in vain, in all places that it had here: unlike
+        attempts: How often its receipt was undone, in all places that it had here: unlike
             ``abort_count``, it goes on where a policy has moved it.
-        failure: What the last receiver has said of that (``tx.abort(why)``, ``tx.reject(m, why)``,
-            the error of a handler); "": nothing.
+        failure: The reason that the last receiver gave (``tx.abort(why)``, ``tx.reject(m, why)``,
+            the error of a handler); "": none.
     """
 
     body: bytes
@@ -262,7 +262,7 @@ class Message(Record, frozen=True):
     @overload
     def json(self, type: Any) -> Any: ...
     def json(self, type: Any = Any) -> Any:
-        """The body as a value, whoever has sent it.
+        """The body as a value, from any sender.
 
         Args:
             type: What it shall be, checked while it is read: a dataclass, a ``msgspec.Struct``,
@@ -317,7 +317,7 @@ def check_lifetimes(first: Mapping[str, Any], values: Mapping[str, Any]) -> None
         if name in values:
             holds = first.get(name, getattr(PLAIN, name))
             if values[name] != holds:
-                said = f"{holds} s" if name in first else "that of a message that says none"
+                said = f"{holds} s" if name in first else "the default of messages that say none"
                 raise IllegalPropertyValue(
                     f"{name} of this message is {values[name]} s, and in its transaction {said} "
                     "holds for all, from the first message on (SND-12); say the same, leave it "

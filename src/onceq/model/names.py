@@ -1,9 +1,9 @@
 r"""Names of queues: path names and format names, parsed, printed and compared (FN-19).
 
-A *format name* says how to reach a queue and is what stands in packets; a *path name* says where
-a queue is registered. Several format names, separated by commas, are a multiple-element format
-name (S3). Prefixes and host names compare case-insensitively and keep their spelling (FN-1). As
-shells eat backslashes, ``/`` may be written for ``\`` everywhere; ``str`` prints the usual one.
+A *format name* says how to reach a queue, and packets contain it; a *path name* says where a queue
+is registered. Several format names, separated by commas, are a multiple-element format name (S3).
+Prefixes and host names compare case-insensitively and keep their spelling (FN-1). As shells eat
+backslashes, ``/`` may be written for ``\`` everywhere; ``str`` prints the usual one.
 
 Names are ASCII throughout, so that no two of them only look alike. Every fault is reported with
 its position, counted from 0, and a caret below it. Nothing here knows which queues exist.
@@ -135,7 +135,7 @@ class FormatName:
         return self._printed
 
     def _note(self, field: str, text: str) -> None:
-        # What follows from the name may be noted in it, frozen as it is.
+        # Results derived from the name may be kept in it, although it is frozen.
         object.__setattr__(self, field, text)
 
     def _print(self) -> str:

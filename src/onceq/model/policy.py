@@ -5,8 +5,9 @@ nor anything else plays a part. No answer walks over all grants: those about a q
 its name, or by how their pattern begins, and among them those of an actor in the same way. Answers
 are kept until the grants change, as many as ``ANSWERS_KEPT_MAX``.
 
-What goes with one queue was given by its owner, and nobody weakens what is not theirs: so it does
-not reach those of whom nothing is proven, whatever an older version has taken.
+The owner of a queue gives the rights that go with that queue, and nobody weakens what is not
+theirs: so these rights do not reach unproven actors, even if an older version has taken such a
+grant.
 
 Also here:
 
@@ -245,8 +246,8 @@ _OPENED_BY: Final[Mapping[Door, frozenset[Right]]] = {
     Door.POSTS: frozenset((Right.SEND,)),
     Door.METRICS: frozenset((Right.MONITOR,)),
 }
-"""What somebody without a name must have been given, so that a door takes more of him than a
-greeting: any of these rights. Nothing else can be done there."""
+"""A door takes more than a greeting of an actor without a name only if any of these rights was
+granted to such actors. Nothing else can be done there."""
 
 
 class _Reason(Record, frozen=True):
@@ -285,7 +286,7 @@ class Policy:
 
     @property
     def shared(self) -> SharedRights:
-        """What stands in the directory, for every queue manager that shares it."""
+        """The rights in the directory, for every queue manager that shares it."""
         return self._shared
 
     @shared.setter
@@ -343,7 +344,7 @@ class Policy:
         ]
 
     def check_room(self, grant: Grant) -> None:
-        """Refuse a pattern where so many begin alike that names would be compared with too many.
+        """Refuse a pattern if too many begin like it: a name is compared with all of these.
 
         Raises:
             InsufficientResources: There are ``ALIKE_PATTERNS_MAX``.
@@ -361,7 +362,7 @@ class Policy:
                 self._drop(one)
 
     def forget_actor(self, who: ActorPattern) -> None:
-        """Whoever was meant by exactly these words is gone: another of that name starts anew."""
+        """Forget an actor that is gone: another actor of the same name starts without grants."""
         for key in self._own.of(who):
             self._drop(self._grants[key])
 
@@ -386,7 +387,7 @@ class Policy:
             return RightJudgment(True, _why(actor, reason, right, at=at))
         if actor.kind is ActorKind.NOBODY:
             return RightJudgment(
-                False, f"whoever asks has not said who he is, and {right.value} needs a name"
+                False, f"the requester has not said who it is, and {right.value} needs a name"
             )
         return RightJudgment(False, f"nobody has granted {right.value}{at} to {actor}")
 
@@ -414,8 +415,8 @@ class Policy:
         return None
 
     def stays(self, actor: Actor, rights: Iterable[Right], where: Where) -> bool:
-        """Whether an actor has all of these at a name, whatever queue has it: then what it gives
-        on there is not bound to a queue either."""
+        """Whether an actor has all these rights at a name, for any queue that has it: then the
+        rights that it gives on there are not bound to a queue either."""
         if actor.free:
             return True
         key = key_of(where)

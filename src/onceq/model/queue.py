@@ -60,8 +60,8 @@ class QueueProperties(Record, frozen=True):
         name: Without computer and ``private$\\``; ``system$;...`` for the queues that every
             manager has of its own.
         private: Known to its queue manager only; public queues need a directory.
-        number: Unique per manager; stands in ``PRIVATE=`` format names (Q-3).
-        transactional: Chosen at creation for ever (Q-1).
+        number: Unique per manager; part of ``PRIVATE=`` format names (Q-3).
+        transactional: Chosen at creation, and never changed (Q-1).
         label: For people; at most QUEUE_LABEL_CHARS_MAX characters.
         journal: Whether received messages are copied to the queue's journal.
         quota_kb, journal_quota_kb: In KiB; QUOTA_UNLIMITED_KB is none (Q-19).

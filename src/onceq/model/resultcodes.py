@@ -1,7 +1,7 @@
 """All result codes of MSMQ: which of them onceq gives, and why it never gives the others.
 
 ``NAMES`` has all codes of MS-MQMQ 2.4. A code is either the ``hresult`` of an error
-class, with cause and cure there, or it stands in ``REASONS``. ``docs/reference/errors.md`` is
+class, with cause and cure there, or ``REASONS`` has it. ``docs/reference/errors.md`` is
 written from both, and a test holds them against each other.
 
 Also here:
@@ -180,7 +180,7 @@ NAMES: Final[dict[int, str]] = {int(line[:8], 16): line[9:] for line in _TABLE.s
 
 _GROUPS: Final[tuple[tuple[str, str], ...]] = (
     (
-        "Nobody hands in buffers: names, labels and bodies come back whole, whatever their size.",
+        "Nobody hands in buffers: names, labels and bodies of any size come back whole.",
         "C00E001A C00E001F C00E0022 C00E0023 C00E0028 C00E002B C00E0046 C00E005E C00E0061 "
         "C00E0062 C00E0063 400E0009",
     ),
@@ -237,7 +237,7 @@ _GROUPS: Final[tuple[tuple[str, str], ...]] = (
         "C00E0055",
     ),
     (
-        "A handle ends with its connection: the error is then that of the connection, 0xC00E000B.",
+        "A handle ends with its connection: the error is then the connection's, 0xC00E000B.",
         "C00E0056",
     ),
     (
@@ -394,8 +394,8 @@ SECOND_LETTER = 1
 """Note of a dead letter: its sender has another one, which is the one to return. A note from
 ``0x8000`` on is the class of what ended the wait for a message in doubt."""
 FORGOTTEN_THERE, TOLD_ALREADY = 2, 3
-"""Notes of acknowledged messages in doubt of which nobody will tell the end: their receiver knows
-them no more; or it has told that, to a life of this manager that a restore has undone."""
+"""Notes of acknowledged messages in doubt whose end nobody will report: their receiver has
+forgotten them; or it has reported the end to a life of this manager that a restore has undone."""
 
 
 def class_name(value: int) -> str:

@@ -20,7 +20,7 @@ class Sent(NamedTuple):
 
     Attributes:
         first_message: Number of the first message sent; the others follow in the order of
-            sending, one number a message whatever the number of destinations (FN-14).
+            sending, one number a message with any number of destinations (FN-14).
         messages: How many.
         transaction: Number of the transaction in XACTID (SND-11); 0 outside a transaction.
     """
@@ -83,9 +83,9 @@ _SHOWN_CHARS: Final = 200
 
 
 def dooms(error: OnceqError) -> bool:
-    """Whether a send that is refused so dooms its transaction: it is not the call that is wrong.
+    """Whether this refusal of a send dooms its transaction: the call itself is not wrong.
 
-    A body that is too large always is; whoever sends it may go on, and send it in parts.
+    A call with a too large body is always wrong; the sender may go on, and send it in parts.
     """
     return isinstance(error, Refused) and not isinstance(error, BodyTooLarge)
 

@@ -1,22 +1,22 @@
 """Who may do what: actors, rights and grants. ``model/policy.py`` judges by them.
 
-An *actor* is whoever asks: an account of this computer, a token, a certificate, another queue
-manager, or somebody of whom nothing is known. A *grant* gives rights to actors, at the queues whose
-names a pattern matches, or over the whole queue manager. What no grant gives is refused. The
+An *actor* is the origin of a request: an account of this computer, a token, a certificate, another
+queue manager, or somebody unknown. A *grant* gives rights to actors, at the queues whose names a
+pattern matches, or over the whole queue manager. Everything that no grant gives is refused. The
 account that a queue manager runs under is its administrator, without a grant.
 
 The words are those of MSMQ's access rights (MS-MQMQ 2.2.25), with two of our own: to see that a
 message is there (``peek``) and to see what it says (``peek-body``) are two things here, and what
 concerns a whole queue manager (``monitor``, ``operate``, ``administer``) is MSMQ's machine object.
 
-Grants may also stand in a directory (``model/rights.py``), for all queue managers that share
-it. They are judged after a queue manager's own, and kept apart from these: what is taken away there
-leaves what was given here, and the other way round.
+A directory may also have grants (``model/rights.py``), for all queue managers that share it. They
+are judged after a queue manager's own, and kept apart from these: taking a grant away there leaves
+the grants here, and the other way round.
 
 Also here:
 
-* For whom a program works, as it says itself: the trail has it beside who has proven to be there.
-* Rights that stand in a directory: given once, for every queue manager that shares it.
+* The user for whom a program works, as it says itself: the trail has it beside the proven actor.
+* Rights in a directory: given once, for every queue manager that shares it.
 
 Upholds: I28 (nothing happens without a right).
 """
@@ -93,7 +93,7 @@ class ActorKind(Enum):
 
 
 class Actor(Record, frozen=True):
-    """Whoever asks.
+    """The origin of a request.
 
     Attributes:
         name: Of the account, the token, the certificate; GUID of a queue manager; address of a
@@ -113,9 +113,9 @@ class Actor(Record, frozen=True):
 EVERYBODY: Final = ActorPattern.read(ANY)
 """All who have proven a name."""
 UNPROVEN: Final = frozenset((ActorKind.ADDRESS, ActorKind.NOBODY))
-"""Kinds of which nothing is proven: what is given to all does not reach them."""
+"""Kinds of actors without proof: grants to everybody do not reach them."""
 RUNS: Final = frozenset((Right.MONITOR, Right.OPERATE, Right.ADMINISTER))
-"""Rights to run a queue manager, which no address has: whoever can use it would have them."""
+"""Rights to run a queue manager, which no address has: all users of it would have them."""
 
 
 def means_unproven(who: ActorPattern) -> bool:
@@ -124,7 +124,7 @@ def means_unproven(who: ActorPattern) -> bool:
 
 
 NOBODY: Final = Actor(ActorKind.NOBODY)
-"""Somebody who has not said who he is, or could not prove it."""
+"""A requester that has not said who it is, or could not prove it."""
 
 
 HERE: Final = Actor(ActorKind.PEER, free=True)
@@ -138,9 +138,10 @@ class Grant(Record, frozen=True):
         who: Actor or pattern of actors as ``actor_pattern`` makes it.
         pattern: Of queue names; ``WHOLE_MANAGER`` for rights over the whole queue manager.
         owner: It was given to the creator of a queue: one actor, and one queue.
-        queue: Number of the queue that it goes with; 0: it is about names, and stays whatever
-            queue has them.
-        by: Who has given it, if not the account that runs the queue manager; "" in older stores.
+        queue: Number of the queue that it goes with; 0: it is about names, and applies to every
+            queue that has them.
+        by: The actor that has given it, if not the account that runs the queue manager; "" in
+            older stores.
     """
 
     who: ActorPattern
@@ -203,7 +204,7 @@ def actor_pattern(text: str) -> ActorPattern:
     """Whom a grant means, in the one spelling that is kept: ``kind:name``.
 
     Args:
-        text: A name alone is that of an account; ``*`` is everybody who has proven a name, and
+        text: A name alone means an account; ``*`` is everybody who has proven a name, and
             ``nobody`` everybody who has none.
 
     Raises:
@@ -218,7 +219,7 @@ def actor_pattern(text: str) -> ActorPattern:
         return ActorPattern.read(kind)
     if kind not in known[:-1] or not name:
         raise InvalidParameter(
-            f"{text[:ACTOR_CHARS_MAX]!r} is nobody who can have rights: write the name of an "
+            f"{text[:ACTOR_CHARS_MAX]!r} cannot have rights: write the name of an "
             "account, or token:NAME, certificate:NAME, peer:GUID, * for all of them, or "
             "address:ADDRESS, or nobody"
         )
@@ -312,7 +313,7 @@ def check_word(who: str) -> None:
     if word in _ALL_WORDS:
         right = "everybody who has a name is written *"
     elif word in _NOBODY_WORDS and who != ActorKind.NOBODY.value:
-        right = "whoever has no name is written nobody"
+        right = "everybody without a name is written nobody"
     elif word in _GROUP_WORDS:
         right = "there are no groups: name each account, or use a pattern such as account:ops-*"
     else:
@@ -333,8 +334,8 @@ def check_given(grant: Grant) -> None:
     runs = words_of(grant.rights & RUNS)
     if runs and grant.who.parts[0].startswith(f"{ActorKind.ADDRESS.value}:"):
         raise InvalidParameter(
-            f"no address has {', '.join(runs)}, because whoever can use it would have that: grant "
-            "it to an account, a certificate or a token"
+            f"no address has {', '.join(runs)}, because everybody who can use it would have that: "
+            "grant it to an account, a certificate or a token"
         )
 
 
@@ -368,21 +369,21 @@ def place_for(place: str, person: str) -> str:
 LOCAL_RIGHTS: Final = frozenset((Right.ADMINISTER, Right.OPERATE, Right.FORWARD, Right.SET_RIGHTS))
 """Rights that each queue manager gives itself, and none takes from a directory."""
 _EVERYWHERE: Final = frozenset((ActorKind.CERTIFICATE.value, ActorKind.PEER.value))
-"""Kinds of actors that are the same at every queue manager. An account is a computer's own, and a
-token that of the queue manager that has made it: somebody else may have the name elsewhere."""
+"""Kinds of actors that are the same at every queue manager. An account belongs to a computer, and a
+token to the queue manager that has made it: somebody else may have the name elsewhere."""
 
 
 def why_not(who: ActorPattern) -> str:
-    """Why somebody cannot have rights everywhere; "" if he can.
+    """Return why an actor cannot have rights everywhere; "" if it can.
 
-    They are one value, the *book*. Each change of it counts its number up, so that a copy that is
-    older than what was read before is known for one, and is not believed: it would give back what
-    was taken away since. The identifier says which book it is: numbers of two books say nothing of
-    each other.
+    The shared rights are one value, the *book*. Each change of it counts its number up, so that a
+    reader recognizes a copy that is older than one it has read, and does not believe it: it would
+    give back rights that were taken away since. The identifier says which book it is: numbers of
+    two books say nothing of each other.
 
-    Whoever can write the book gives rights at every queue manager that reads it, and should not
-    become the administrator of all of them by that. So rights to run a queue manager, and to give
-    rights, are never shared; and only they can be meant who are the same everywhere. A reader
+    A writer of the book gives rights at every queue manager that reads it, and should not become
+    the administrator of all of them by that. So rights to run a queue manager, and to give rights,
+    are never shared; and the book can name only actors that are the same everywhere. A reader
     leaves the rest out.
 
     Args:
@@ -415,7 +416,7 @@ def check_shareable(grant: Grant) -> None:
     local = grant.rights & LOCAL_RIGHTS
     if local:
         raise InvalidParameter(
-            f"{', '.join(words_of(local))} is given by each queue manager for itself: else whoever "
+            f"{', '.join(words_of(local))} is given by each queue manager for itself: else all who "
             "can write the directory would run all of them; grant it there, without 'everywhere'"
         )
 

@@ -20,7 +20,7 @@ Buffer = bytes | bytearray | memoryview
 LENGTH_TYPE = "I"
 """Array type of a length table: unsigned 32-bit."""
 _FEW = 32
-"""Numbers of which the sum is as quickly found as whether they are alike."""
+"""For up to this many lengths, a sum is as fast as the check whether they are alike."""
 
 
 def alike(lengths: array[int]) -> bool:

@@ -132,12 +132,12 @@ class Settings:
     ``addresses``) are refused, as for a queue that is not there; otherwise they are taken, as MSMQ
     does, and the log tells of it. Addresses (``DIRECT=TCP``) are no names."""
     permit_insecure_nacks: bool = True
-    """Whether a stranger is told that a queue does not exist, or that he may not send (ACK-7)."""
+    """Whether a stranger is told that a queue does not exist, or that it may not send (ACK-7)."""
     remote_transactional_receive: bool = True
     """Applications are local to the manager they connect to (RCV-11); False: strict 2003."""
 
     def resend_wait_s(self, timeouts: int) -> float:
-        """Time to wait for an order acknowledgment after so many time-outs in a row (EOD-17)."""
+        """Return the wait for an order acknowledgment after time-outs in a row (EOD-17)."""
         if timeouts < 3:
             return self.resend_first_s
         if timeouts < 6:

@@ -1,16 +1,16 @@
 """What one owner may have of each thing that all of them share: one table, and one answer.
 
 Each thing that a queue manager counts has three limits: of the whole, of one owner, and a reserve
-that only administrators may use. An owner is whoever has made it: an account, a token, a
-certificate, another queue manager. An owner other than an administrator may have one more as long
-as
+that only administrators may use. An owner is the actor that has made the thing: an account, a
+token, a certificate, another queue manager. An owner other than an administrator may have one more
+as long as
 
 * it has less than its share,
 * what would be left for all others, without the reserve, is no less than what it has itself.
 
 The second rule is why a few owners together shut nobody out: the first one takes a half of what is
-there at most, the next one a half of the rest. Administrators, of which the account that runs the
-queue manager is one, may use what there is.
+there at most, the next one a half of the rest. Administrators, such as the account that runs the
+queue manager, may use everything.
 
 The table in ``docs/reference/limits.md`` is generated from here.
 
@@ -26,7 +26,7 @@ from onceq.model import limits
 from onceq.model.record import Record
 
 RESERVE_PART: Final = 8
-"""Administrators keep one part in so many of the whole."""
+"""Administrators keep this fraction of the whole: one part in ``RESERVE_PART``."""
 
 
 class Thing(StrEnum):
@@ -71,7 +71,7 @@ def line(whole: int, part: int, owner: str, cure: str, *, reserved: bool = True)
     """A line of the table.
 
     Args:
-        part: One owner has one part in so many of what is not reserved.
+        part: One owner has one part in ``part`` of the unreserved rest.
         reserved: Whether administrators make such things at all.
     """
     reserve = whole // RESERVE_PART if reserved else 0

@@ -5,12 +5,13 @@ which its holder alone keeps: a queue manager keeps the SHA-256 of a salt and th
 hash would gain nothing, because nobody can try 2^256 secrets, and would be work that strangers can
 cause.
 
-A holder never says the secret. Both sides draw a nonce, and the queue manager proves first that it
-knows what is kept of the secret, so that whoever listens in its place hears nothing. Then the
-holder says the secret, covered by what only the two of them can calculate: the queue manager
-uncovers it, and hashes it. So what is kept lets nobody in, and what was said does so on no other
-connection (RFC 5802 does the same for passwords). The salt follows from the manager and the name:
-it is told to whoever asks, and is the same whether there is such a token or not.
+A holder never sends the secret in clear. Both sides draw a nonce, and the queue manager proves
+first that it knows the stored proof of the secret, so that a listener in its place hears nothing.
+Then the holder sends the secret, covered by a key that only the two of them can calculate: the
+queue manager uncovers it, and hashes it. So the stored proof lets nobody in, and the sent bytes let
+nobody in on another connection (RFC 5802 does the same for passwords). The salt follows from the
+manager and the name: the manager tells it to everybody who asks, and it is the same whether there
+is such a token or not.
 
 The text that the holder gets says which token it is: ``onceqt_NAME_SECRET``. So one hash decides,
 and programmes that search sources for secrets find it by its beginning.

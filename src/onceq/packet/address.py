@@ -222,7 +222,7 @@ class Element(Record, frozen=True):
             return cls(MULTI_PRIVATE, name.guid, name.number)
         if name.kind is Kind.DL:
             return cls(MULTI_LIST, name.guid)
-        raise UnsupportedFormatName(f"{name} cannot stand in a list of names in a packet")
+        raise UnsupportedFormatName(f"{name} cannot be in a list of names in a packet")
 
     def __str__(self) -> str:
         if self.kind == MULTI_DIRECT:

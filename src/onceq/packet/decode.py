@@ -413,7 +413,7 @@ def set_places(
     """
     for n in range(number, number + count):
         offset = tx_offset(packets, start)
-        assert offset, "only transactional messages stand in a stream"
+        assert offset, "only transactional messages are in a stream"
         at.PLACE.pack_into(packets, start + offset + at.TX_STREAM, stream, n, previous)
         previous = n
         start += at.packet_size(packets, start)

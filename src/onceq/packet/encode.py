@@ -245,7 +245,7 @@ def move(
 
     Args:
         out, place, stride: As for ``spread``.
-        of: One field every ``step`` bytes, of which the first begins at ``origin``.
+        of: One field every ``step`` bytes; the first one begins at ``origin``.
         size: Bytes of the field.
     """
     for k in range(size):

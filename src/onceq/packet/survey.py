@@ -161,7 +161,7 @@ class SurveyedMessage(Record, frozen=True):
     So a run of numbers without a hole, from a first message to a last one, is a whole transaction.
 
     Two kinds of messages have no such run: those that an older onceq has put into a queue of this
-    computer, and those of which a part was sent again in another stream, after a restore of their
+    computer, and those that were sent again in part in another stream, after a restore of their
     sender. Their message numbers may prove the same: a commit takes them one after another (PRP-3).
     A run of them without a hole, of one transaction number, from a first message to a last one,
     leaves no room for another message of that transaction. If messages to other queues are between

@@ -136,7 +136,7 @@ GOING_MAX = 8
 """Connections that may be cut to make room for remote ones and still have their descriptors:
 fewer than ``DESCRIPTORS_LOCAL``."""
 _MAKE_ROOM = (Kind.PEER, Kind.WATCHER)
-"""Kinds of which the oldest unidentified connection goes when there are too many."""
+"""Kinds whose oldest unidentified connection goes when there are too many."""
 
 
 class AdmittedConnection:

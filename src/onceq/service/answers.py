@@ -245,7 +245,7 @@ class Answers:
         account.built = unread
         self._tidy(asker, account)
 
-    def look(self, now_us: int) -> None:
+    def check_reading(self, now_us: int) -> None:
         """Check all reading, and let those that wait continue; cut those that never read."""
         self._looking = False
         for asker in list(self._accounts):
@@ -457,7 +457,7 @@ class Verifying:
 
     # ---- before a sync --------------------------------------------------------------------------
 
-    def look(self, decisions: Sequence[Decision]) -> list[Decision]:
+    def read_handed(self, decisions: Sequence[Decision]) -> list[Decision]:
         """Read what decisions will hand out; return what follows from damage that was found."""
         more: list[Decision] = []
         for decision in decisions:

@@ -34,7 +34,7 @@ from onceq.model.branches import NUMBER_BYTES, TAG_BYTES
 from onceq.model.identity import GUID_BYTES
 from onceq.model.marks import FOR_EVER_US
 from onceq.model.policy import Door
-from onceq.model.requests.request import said
+from onceq.model.requests.request import list_given
 from onceq.model.rights import NOBODY, Actor, place_for
 from onceq.model.run import Buffer
 from onceq.model.tokens import SECRET_BYTES
@@ -111,7 +111,9 @@ def admit(
 
 _HELLO, _LOOK, _PROVE = int(FrameCode.HELLO), requests.Look.code, int(FrameCode.PROVE)
 _RECEIVES: Final = frozenset((requests.Receive.code, requests.Fetch.code))
-_SENDS: Final = frozenset(code for code, kind in requests.KINDS.items() if "items" in said(kind))
+_SENDS: Final = frozenset(
+    code for code, kind in requests.KINDS.items() if "items" in list_given(kind)
+)
 _QUIET: Final = frozenset(code for code, kind in requests.KINDS.items() if kind.quiet)
 """Requests that are allowed with number 0, which asks for no answer."""
 
@@ -513,7 +515,7 @@ def kept_entropy(
 
     def entropy(size: int) -> bytes:
         try:
-            key = _read(path) or _made(path, random(KEY_BYTES))
+            key = _read(path) or _write(path, random(KEY_BYTES))
         except OSError as error:
             raise errors.StorageFailure(f"{path}: {os.strerror(error.errno or 0)}") from error
         return random(size - KEY_BYTES) + key
@@ -529,7 +531,7 @@ def _read(path: str) -> bytes:
     return b""
 
 
-def _made(path: str, key: bytes) -> bytes:
+def _write(path: str, key: bytes) -> bytes:
     """Write a key, whole or not at all."""
     fresh = f"{path}.new"
     with suppress(FileNotFoundError):

@@ -291,7 +291,7 @@ class Committer:
                     held = held or record.held
             # Between append and sync: if a message to be handed out is damaged, the record that
             # sets it aside gets into the same sync, and the answers can still be changed.
-            new = self.verifying.look(new)
+            new = self.verifying.read_handed(new)
             if new:
                 decisions = [*decisions, *new]
         if held or self._held_us != NEVER:
@@ -457,7 +457,7 @@ class Holding:
             self._committer.due.by(self._until_us)
             self._over = "its connection was lost"
 
-    def look(self, now: Now, *, low: bool) -> None:
+    def check_hold(self, now: Now, *, low: bool) -> None:
         """End a hold that lasts too long, or is on a disk that is nearly full."""
         self._low = low
         if not self._until_us:

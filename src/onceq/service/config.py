@@ -31,7 +31,7 @@ from onceq.model.http import ORDER_QUEUE_PATH, HttpNames, Mappings, host_of
 from onceq.model.identity import guid_bytes, guid_text
 from onceq.model.settings import SETTING_NAMES, WORDS, Settings
 from onceq.service.logs import FORMATS, LEVELS, event
-from onceq.tls.contexts import Guarded, IdentityFiles, show, told, trust
+from onceq.tls.contexts import Guarded, IdentityFiles, explain_error, show, trust
 from onceq.wire.srmp.mapping import MappingFile, read_mappings
 
 # ---- config --------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ class Configuration:
     """What a queue manager is told.
 
     Attributes:
-        name: Computer name; must be that of the store, if it is given.
+        name: Computer name; if it is given, it must be the name of the store.
         listen: "host:port" for other managers; "" for none.
         client_listen: "host:port" for applications over TCP; "" for none.
         peers: Address book: computer name, address or GUID to "host:port".
@@ -279,8 +279,8 @@ def _elsewhere(value: object) -> str:
     name = _text(value)
     if name.casefold() in HERE:
         raise ConfigurationError(
-            f"{name!r} is this computer, whatever stands here: write the name by which you send "
-            "to the other queue manager"
+            f"{name!r} always means this computer: write the name by which you send to the other "
+            "queue manager"
         )
     return name
 
@@ -521,10 +521,10 @@ class MappingFolder:
         """
         if now_us >= self._due_us:
             self._due_us = now_us + int(limits.MAPPING_LOOK_S * 1_000_000)
-            self._look()
+            self._check()
         return self._found
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         try:
             if self._signature() == self._seen:
                 return
@@ -680,7 +680,7 @@ def client_context(authorities: str, identity: IdentityFiles | None = None) -> s
     except (OSError, ValueError) as error:
         raise ConfigurationError(
             f"http_authorities {authorities} holds no certificates of authorities that can be "
-            f"used: {told(error)}"
+            f"used: {explain_error(error)}"
         ) from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if identity is not None:

@@ -99,19 +99,19 @@ class Watchdog:
         """Begin to report, if a supervisor waits for it."""
         self._every_s = watchdog_s()
         if self._every_s:
-            self._look()
+            self._check_turns()
 
     def stop(self) -> None:
         """Stop reporting."""
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look(self) -> None:
+    def _check_turns(self) -> None:
         turns = self._turns()
         if turns != self._seen or self._idle():
             self._seen = turns
             notify(ALIVE)
-        self._timer = self._loop.call_later(self._every_s, self._look)
+        self._timer = self._loop.call_later(self._every_s, self._check_turns)
 
 
 # ---- daemon --------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ class ManagerDaemon:
         self._note(PORT_FILE, self._addresses())
         self._note(PID_FILE, f"{os.getpid()}\n")
         self._network.watch_doors()
-        self._network.membership.look()
+        self._network.membership.refresh()
         self._watchdog.start()
         self._wake()
         self._recovering.start(self.engine.manager.identity.guid)

@@ -192,7 +192,7 @@ class Engine(Committer):
             self.set_aside(found.damaged)
         self._telling_acts.begin()
         self.sessions.known.remember(self.manager.acquainted())
-        self.naming.look(self.clock.read())
+        self.naming.check_directory(self.clock.read())
         self._catch_up()
         self._upkeep.started()
         self._keep_house(self.clock.read())
@@ -358,7 +358,7 @@ class Engine(Committer):
             self._make_durable()
         self._upkeep.work(now)
         self.scrubbing.work(now)
-        self.holding.look(now, low=self._upkeep.low)
+        self.holding.check_hold(now, low=self._upkeep.low)
         if self.trail_export is not None:
             self._telling_acts.work(now)
         self.due = soonest(
@@ -368,7 +368,7 @@ class Engine(Committer):
         )  # fmt: skip
 
     def _owed(self) -> Compose | None:
-        """Read messages of which acknowledgments are owed, so that these are made (I13)."""
+        """Read the messages that need acknowledgments, so that these are made (I13)."""
         found = self.manager.owed(OWED_BYTES)
         if found is None:
             return None

@@ -65,7 +65,7 @@ class WatchServer:
         self.health = health
         self._owner = 0
         self._views: dict[bool, asyncio.Future[object]] = {}
-        self._pages = MetricsPages(self._look)
+        self._pages = MetricsPages(self._read)
 
     def is_called(self, host: str) -> bool:
         """Return True if the field ``WireNetwork`` names this queue manager: by an address, which
@@ -81,7 +81,7 @@ class WatchServer:
         """Return a page of metrics (``MetricsPages``)."""
         return self._pages.page(queues=queues, accept=accept)
 
-    async def _look(self, *, queues: bool) -> MetricsView:
+    async def _read(self, *, queues: bool) -> MetricsView:
         view = await self._view(queues=queues)
         if isinstance(view, OnceqError):
             raise view
@@ -100,14 +100,14 @@ class WatchServer:
     def _ask(self, *, queues: bool) -> None:
         engine = self._network.engine
         if engine.stopped:
-            self._seen(1 + queues, ServiceNotAvailable("the queue manager stops"))
+            self._take_answer(1 + queues, ServiceNotAvailable("the queue manager stops"))
             return
-        self._owner = self._owner or engine.owner(self._seen)
+        self._owner = self._owner or engine.owner(self._take_answer)
         what = Look(looks.METRICS.what, PER_QUEUE if queues else "")
         what.owner, what.request = self._owner, 1 + queues
         engine.submit(what)
 
-    def _seen(self, request: int, result: object) -> None:
+    def _take_answer(self, request: int, result: object) -> None:
         found = self._views.pop(request == 2)
         if not found.done():
             found.set_result(result)
@@ -134,7 +134,7 @@ class WatchWire(Wire):
         """Parse the bytes of the request (asyncio)."""
         if self.spoken:
             return  # one request is answered, and the connection ends with that
-        self._heard(len(data), spoken=False)
+        self._count_bytes(len(data), spoken=False)
         try:
             self._http.receive_data(data)
             while not self.spoken:
@@ -145,20 +145,20 @@ class WatchWire(Wire):
                     return
                 self._event(event)
         except h11.RemoteProtocolError as error:
-            self._heard(0, spoken=True)
+            self._count_bytes(0, spoken=True)
             self._fail(error.error_status_hint, "this is not a request that is understood here")
 
     def _event(self, event: Any) -> None:
         if isinstance(event, h11.Request):
             self._request = event
         elif isinstance(event, h11.Data):
-            self._heard(0, spoken=True)
+            self._count_bytes(0, spoken=True)
             self._fail(_TOO_LARGE, "a request has no body here")
         elif isinstance(event, h11.EndOfMessage):
-            self._heard(0, spoken=True)
+            self._count_bytes(0, spoken=True)
             self._asked()
         elif isinstance(event, h11.ConnectionClosed):
-            self._heard(0, spoken=True)
+            self._count_bytes(0, spoken=True)
             self.close()
 
     # ---- what is asked ------------------------------------------------------------------------
@@ -216,7 +216,7 @@ class WatchWire(Wire):
                 return
             if shown.lower().startswith(_BEARER):
                 private = is_private(shown_on(self._transport, http=True))
-                token = engine.tokens.shown(
+                token = engine.tokens.check_clear(
                     shown[len(_BEARER) :].strip(), self._address, private=private
                 )
                 who, proof = actor_of(token), token.digest

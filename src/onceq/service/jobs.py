@@ -190,7 +190,7 @@ def next_batch(work: Work, reader: Reader) -> JobBatch:
         # A transaction begins here that goes on behind the page.
         longer = reader.page(source, work.after, limits.JOB_TRANSACTION_MESSAGES, read=True)
         found = judging.batch(longer or page, read=True, whole=False)
-    assert found is not None, "a longer page is taken as it is"
+    assert found is not None, "a longer page is taken whole"
     return found
 
 
@@ -232,7 +232,7 @@ class _Judging:
         Args:
             whole: Return None if it begins with a transaction that goes on behind it.
         """
-        seen, after, full = self._seen(page, read=read)
+        seen, after, full = self._cut(page, read=read)
         parts: list[list[int]] = []
         cut = len(seen)
         if read:
@@ -262,7 +262,7 @@ class _Judging:
         """Return the message's own destination, if not all go to one place."""
         return "" if self._order.to else message.destination
 
-    def _seen(self, page: Batch, *, read: bool) -> tuple[list[_Seen], int, bool]:
+    def _cut(self, page: Batch, *, read: bool) -> tuple[list[_Seen], int, bool]:
         """Return the messages of a page up to where the job ends; then the place where it goes on
         behind later messages, or True for the end by its limit."""
         order, meant = self._order, 0

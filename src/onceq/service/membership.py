@@ -37,7 +37,7 @@ from onceq.model.marks import DAY_S
 from onceq.model.rights import Actor, ActorKind, actor_pattern
 from onceq.service.config import split_address
 from onceq.service.engine import Engine
-from onceq.service.peer_transports import Doors, said
+from onceq.service.peer_transports import Doors, describe_error
 from onceq.tls import folder, own
 from onceq.tls.invitations import Granting, Signed
 from onceq.tls.joining import (
@@ -161,7 +161,7 @@ class Membership:
 
     def _more_removed(self) -> bool:
         try:
-            return self._host.doors.standing.removed.look()
+            return self._host.doors.standing.removed.read_changes()
         except OnceqError as error:
             # The previous knowledge still holds.
             self._note("the list of removed members cannot be used", level=logging.ERROR,
@@ -170,13 +170,13 @@ class Membership:
 
     # ---- now and then -------------------------------------------------------------------------
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Take in changed files, and ask the authority; repeated after a while."""
         if self._host.engine.stopped:
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._host.loop.call_later(MEMBERS_ASK_S, self.look)
+        self._timer = self._host.loop.call_later(MEMBERS_ASK_S, self.refresh)
         if not self._host.doors.path:
             return
         self._host.use(None, self._take_acts)
@@ -291,7 +291,8 @@ class Membership:
     def _failed(self, error: Exception) -> None:
         """Log a failed question when failures begin, and each day; more often at a detailed log
         level."""
-        reason, now_s = said(error) if isinstance(error, OSError) else str(error), self._now_s()
+        reason = describe_error(error) if isinstance(error, OSError) else str(error)
+        now_s = self._now_s()
         first = not self._trouble or now_s - self._told_s >= DAY_S
         level = logging.WARNING if first else logging.DEBUG
         if first:

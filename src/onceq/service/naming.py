@@ -101,9 +101,9 @@ class Naming:
             self.look_us <= now.mono_us or any(map(_about, items))
             or (known is not None and any(map(known.lacks, _named(items))))
         ):  # fmt: skip
-            self.look(now)
+            self.check_directory(now)
 
-    def look(self, now: Now) -> None:
+    def check_directory(self, now: Now) -> None:
         """Check whether the directory has changed, and inform the core."""
         if self._directory is None:
             # Only a manager that once had a directory has rights of one.

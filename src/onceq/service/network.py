@@ -40,7 +40,7 @@ from onceq.service.engine import Engine
 from onceq.service.health import health_of
 from onceq.service.listening import Listener, addresses, bound, bound_for_owner
 from onceq.service.membership import Membership
-from onceq.service.peer_transports import Doors, at_socket, said, status_of
+from onceq.service.peer_transports import Doors, at_socket, describe_error, status_of
 from onceq.service.wires import CLOSE_S_MAX, ClientWire, PeerWire, Wire
 from onceq.store.files import SPARES
 from onceq.tls.invitations import Granting, Signed
@@ -158,7 +158,8 @@ class Reaching:
             async with asyncio.timeout(CONNECT_S_MAX):
                 await reach()
         except (OSError, TimeoutError, UnicodeError, OnceqError) as error:
-            self._failed(outgoing, f"{name} at {address}:{port}: {said(error)}", status_of(error))
+            reason = describe_error(error)
+            self._failed(outgoing, f"{name} at {address}:{port}: {reason}", status_of(error))
         finally:
             if not wire.seen:
                 self._host.admission.leave(found)
@@ -300,7 +301,7 @@ class AsyncNetwork:
         """Use this address book, and these certificates, for connections from now on."""
         self._reaching.reconfigure(peers, authorities)
         self.in_loop(self.judge_again)
-        self.in_loop(self.membership.look)
+        self.in_loop(self.membership.refresh)
 
     # ---- for wires --------------------------------------------------------------------------
 
@@ -378,7 +379,7 @@ class AsyncNetwork:
     def granted(self, signed: Signed, address: str, say: Callable[[], None]) -> None:
         """Record a new certificate; call ``say`` once it is durable in the trail."""
         self.membership.granted(signed, address, say)
-        self.engine.submit(self.doors.told())
+        self.engine.submit(self.doors.report())
 
     def dismiss(self, wire: Wire) -> None:
         """Release an admitted connection that has ended."""
@@ -397,7 +398,7 @@ class AsyncNetwork:
 
     def turn_away(self, wire: Wire, reason: str) -> None:
         """Refuse a connection."""
-        if not (isinstance(wire, PeerWire) and wire.told):  # else the session logs it
+        if not (isinstance(wire, PeerWire) and wire.has_session):  # else the session logs it
             self._turned_away(wire.kind, wire.place.address if wire.place else "", reason)
         wire.refuse(reason)
 
@@ -434,23 +435,23 @@ class AsyncNetwork:
         self.in_loop(begin)
 
     def _look_later(self, seconds: float) -> None:
-        """Schedule a check of which applications have read their answers, because others wait for
+        """Schedule a check whether applications have read their answers, because others wait for
         that memory. Any thread may call."""
         self.in_loop(lambda: self._look_in(seconds))
 
     def _look_in(self, seconds: float) -> None:
-        self.loop.call_later(seconds, self._look)
+        self.loop.call_later(seconds, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         engine = self.engine
         if not engine.stopped:
-            self.use(None, lambda: engine.answers.look(engine.clock.read().mono_us))
+            self.use(None, lambda: engine.answers.check_reading(engine.clock.read().mono_us))
 
     def watch_doors(self) -> None:
         """Log how others come in; each day, warn of a certificate that ends soon, or has ended."""
         if self.engine.stopped:
             return
-        self.use(None, lambda: self.engine.submit(self.doors.told()))
+        self.use(None, lambda: self.engine.submit(self.doors.report()))
         now_s = self.engine.clock.read().wall_s
         self.doors.tell(now_s)
         self._watch = self.loop.call_later(self.doors.again_s(now_s), self.watch_doors)
@@ -507,7 +508,9 @@ class AsyncNetwork:
                     f"{host}:{port} is in use by another process; stop that one or choose "
                     "another address with 'listen'"
                 ) from error
-            raise ConfigurationError(f"cannot listen at {host}:{port}: {said(error)}") from error
+            raise ConfigurationError(
+                f"cannot listen at {host}:{port}: {describe_error(error)}"
+            ) from error
         return listeners[0].where
 
     async def listen_socket(self, path: str, group: int | None = None) -> None:
@@ -516,7 +519,9 @@ class AsyncNetwork:
             made = bound_for_owner(path, group)
             self._listener(made, lambda: ClientWire(self, local=True), lambda address: None)
         except OSError as error:
-            raise ConfigurationError(f"cannot make the socket {path}: {said(error)}") from error
+            raise ConfigurationError(
+                f"cannot make the socket {path}: {describe_error(error)}"
+            ) from error
 
     def _listener(self, own: socket.socket, factory: Callable[[], Wire], door: Door) -> Listener:
         def take(made: socket.socket, address: str) -> None:
@@ -576,7 +581,7 @@ class AsyncNetwork:
             assert wire.place is not None, "it was let in"
             self.admission.leave(wire.place)
             if isinstance(error, OSError):
-                self._turned_away(wire.kind, wire.place.address, said(error))
+                self._turned_away(wire.kind, wire.place.address, describe_error(error))
             elif error is not None:
                 log.error("a mistake of ours in accepting a connection", exc_info=error)
 

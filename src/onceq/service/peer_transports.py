@@ -70,7 +70,7 @@ from onceq.tls.folder import files_of, folder_of
 from onceq.tls.identity import authority_of, claims_of, guid_of
 from onceq.tls.invitations import Asking, Granting, Invites, Known, Note
 from onceq.tls.members import MemberJudge, begins_of, read_members
-from onceq.tls.own import Own, look
+from onceq.tls.own import Own, read_own
 
 # ---- identities ----------------------------------------------------------------------------------
 #
@@ -223,8 +223,8 @@ class Doors:
                 "this queue manager is: put it back; one that shall be without an identity is "
                 "stopped and started"
             )
-        made = self._made(files) if files is not None else None
-        self.standing.removed.look()
+        made = self._make(files) if files is not None else None
+        self.standing.removed.read_changes()
         plain = plain_peers(configuration.plain_peers)
         self._check(configuration, tls=made is not None, plain=bool(plain))
         https = config.server_context(configuration, files) if configuration.http_listen else None
@@ -258,8 +258,8 @@ class Doors:
         if self._held is not None:
             self.prepared(self._held)()
 
-    def _made(self, files: IdentityFiles) -> _Contexts:
-        own = look(files, self._guid)
+    def _make(self, files: IdentityFiles) -> _Contexts:
+        own = read_own(files, self._guid)
         return _Contexts(
             files, own,
             peers=server_context(files, peers=True, alpn=(PEERS, JOIN)),
@@ -304,7 +304,7 @@ class Doors:
         known = self._tls.peers.get_ca_certs(binary_form=True) if self._tls is not None else ()
         return frozenset(known)
 
-    def told(self) -> TellDoors:
+    def report(self) -> TellDoors:
         """Return what the core judges by, and reports in its status."""
         own = self.own or Own()
         # The queue managers that were given a certificate here.
@@ -504,7 +504,7 @@ _TLS_FAILURES = {
 """Descriptions, for people, of the events that OpenSSL names."""
 
 
-def said(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Describe an error for people."""
     if isinstance(error, TimeoutError):
         return "no answer"

@@ -115,7 +115,7 @@ class Reloading:
             changed.append("the certificate for other queue managers")
         if doors.authorities != believed_before:
             changed.append("the authorities of other queue managers")
-        self.engine.submit(doors.told())
+        self.engine.submit(doors.report())
         self.network.reconfigure(applied.peers, applied.http_authorities)
         logs.change(applied.log_level, applied.log_format)
         doors.tell(self.engine.clock.read().wall_s)
@@ -153,7 +153,7 @@ def _compared(
         late = name in AT_START or (name == "http_certificate" and not (old and new))
         if late:
             keep[name] = old
-        (restart if late else changed).append(_told(name, old, new))
+        (restart if late else changed).append(_describe_change(name, old, new))
     settings: dict[str, Any] = {}
     for name in (field.name for field in fields(Settings)):
         old, new = getattr(now.settings, name), getattr(wanted.settings, name)
@@ -162,12 +162,12 @@ def _compared(
         late = name in SETTINGS_AT_START
         if late:
             settings[name] = old
-        (restart if late else changed).append(_told(f"settings.{name}", old, new))
+        (restart if late else changed).append(_describe_change(f"settings.{name}", old, new))
     keep["settings"] = replace(wanted.settings, **settings)
     return replace(wanted, **keep), changed, restart
 
 
-def _told(name: str, old: object, new: object) -> str:
+def _describe_change(name: str, old: object, new: object) -> str:
     """Describe a change; values that fit on a line are shown, lists and tables, which may hold
     secrets, only named."""
     if isinstance(old, _PLAIN) and isinstance(new, _PLAIN):

@@ -128,7 +128,7 @@ class Restore:
             believed = Believed(certificates, certificates)
         else:
             believed = believed_in(self._to)
-        ways = "--trust FILE names certificates to believe, --unsigned believes whoever wrote it"
+        ways = "--trust FILE names certificates to believe, --unsigned believes any writer"
         if not signed.signature:
             raise errors.UntrustedBackup(
                 f"{self._backup} is not signed: everybody who could write there may have made or "

@@ -31,8 +31,8 @@ from onceq.service.pacing import SECOND, Rates
 from onceq.wire.app import frames
 
 _UNPROVEN: Final = (
-    "access denied: whoever asks has not said who he is, or could not prove it (with a token or a "
-    "certificate that is good here)"
+    "access denied: the requester has not said who it is, or could not prove it (with a token or "
+    "a certificate that is good here)"
 )
 
 
@@ -116,7 +116,7 @@ class TokenDoor:
         self._count(challenge.address, challenge.private)
         return unproven()
 
-    def shown(self, text: str, address: str, *, private: bool) -> Token:
+    def check_clear(self, text: str, address: str, *, private: bool) -> Token:
         """Return the token sent in clear text, where a foreign protocol has no other way (HTTP).
 
         Args:
@@ -137,7 +137,7 @@ class TokenDoor:
 
     def _check_count(self, address: str) -> None:
         if self._counted(address, self._clock.read().mono_us) >= WRONG_TOKENS_AT_ONCE:
-            self._told(address, "too many wrong tokens")
+            self._log_wrong(address, "too many wrong tokens")
             raise ManagerAway(
                 "too many wrong tokens came from this address just now: the next one is looked at "
                 f"in {1 / WRONG_TOKENS_A_S:g} s"
@@ -150,7 +150,7 @@ class TokenDoor:
         self._wrong.move_to_end(address)
         if len(self._wrong) > TOKEN_ADDRESSES_MAX:
             self._wrong.popitem(last=False)
-        self._told(address, "" if private else "it came over a network without TLS")
+        self._log_wrong(address, "" if private else "it came over a network without TLS")
 
     def admits_nobody(self, door: Door) -> bool:
         """Return True if an unidentified client may do something at a door."""
@@ -165,7 +165,7 @@ class TokenDoor:
             self._wrong.pop(address, None)
         return max(left, 0.0)
 
-    def _told(self, address: str, reason: str) -> None:
+    def _log_wrong(self, address: str, reason: str) -> None:
         more = {"reason": reason} if reason else {}
         self._rates.event("wrong token", level=logging.WARNING, address=address, **more)
 

@@ -52,7 +52,7 @@ FILE_BYTES: Final = 8 << 20
 """Size of one file; a start reads the file with the last act."""
 
 
-def shown(act: Act) -> ActView:
+def view_act(act: Act) -> ActView:
     """Return the view of an act."""
     return ActView(*act[:7], act.times, act.last_s, act.before.hex(), act.digest.hex())
 
@@ -117,7 +117,7 @@ class TrailFiles:
             if act.number > behind + 1:
                 lines.append(note_line(MISSING, first=behind + 1, last=act.number - 1))
                 lost += act.number - behind - 1 if behind else 0
-            lines.append(line_of(shown(act)))
+            lines.append(line_of(view_act(act)))
             behind = act.number
         if lost:
             event("acts of the trail went before they were in its files", level=WARNING, acts=lost)
@@ -316,7 +316,7 @@ class TrailExport:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
             to.setblocking(False)
             while waiting:
-                line = line_of(shown(waiting[0])).rstrip()
+                line = line_of(view_act(waiting[0])).rstrip()
                 if waiting[0].number <= self._again:
                     line = line[:-1] + b',"again":true}'
                 to.sendto(_HEAD + line, self._socket)
@@ -335,20 +335,20 @@ class TellingActs:
         """Export the acts that were not exported before the start."""
         if self._export is not None:
             self._export.begin(self._committer.manager.state.trail, self._mono_us)
-            self._look(self._export)
+            self._tell_status(self._export)
 
     def perform(self, action: TellAct) -> None:
         """Export an act that is durable."""
         if self._export is not None:
             trail = self._committer.manager.state.trail
             self._export.tell(trail, action.number, self._mono_us)
-            self._look(self._export)
+            self._tell_status(self._export)
 
     def work(self, now: Now) -> None:
         """Try failed exports again, if it is time."""
         if self._export is not None:
             self._export.work(now.mono_us)
-            self._look(self._export)
+            self._tell_status(self._export)
 
     def close(self) -> None:
         """Close the export."""
@@ -359,7 +359,7 @@ class TellingActs:
     def _mono_us(self) -> int:
         return self._committer.clock.read().mono_us
 
-    def _look(self, export: TrailExport) -> None:
+    def _tell_status(self, export: TrailExport) -> None:
         """Update the status when something has changed."""
         self._committer.due.by(export.due().timer_us)
         told = TellTrail(export.trouble, export.lost)

@@ -302,7 +302,7 @@ class Upkeep:
             torn_bytes=found.torn_bytes,
         )  # fmt: skip
         now = self._committer.clock.read()
-        self._look(now)
+        self._check_disk(now)
         self._quiet_us = now.mono_us
         if self._covered == self._committer.store.position:
             self._quiet_at = self._covered
@@ -344,7 +344,7 @@ class Upkeep:
             self._go_on(now)
             return
         quiet = position == self._looked_at
-        self._look(now)
+        self._check_disk(now)
         under_way = self._writing is not None
         self._begin_due(now, position, quiet=quiet)
         self._to_empty = True
@@ -405,7 +405,7 @@ class Upkeep:
             self._quiet_us = now.mono_us
             self._disk.trim(half=True)
 
-    def _look(self, now: Now) -> None:
+    def _check_disk(self, now: Now) -> None:
         committer = self._committer
         self._looked_us = now.mono_us
         self._looked_at = committer.store.position
@@ -495,10 +495,10 @@ class Upkeep:
         upto, wall_us = committer.store.position, committer.clock.read().wall_us
         self._told_at = upto
 
-        def told(_: None) -> None:
+        def reclaim_log(_: None) -> None:
             self.reclaim()
 
-        self._begin(lambda: history.project(upto, wall_us), told)
+        self._begin(lambda: history.project(upto, wall_us), reclaim_log)
 
     def _tell(self, upto: int) -> None:
         """Bring the history up to the position of a checkpoint: the log before it may go then."""
@@ -641,7 +641,7 @@ class LookedPart(Protocol):
 class Lookable(Protocol):
     """What a store on a disk offers: ``store.log.LogStore``."""
 
-    def look(self, position: int, end: int, most: int) -> LookedPart:
+    def verify(self, position: int, end: int, most: int) -> LookedPart:
         """Verify the log from a position on; from any thread."""
 
 
@@ -697,15 +697,15 @@ class Scrubbing:
             return
         if now.mono_us < self._due_us:
             return
-        if not hasattr(self._committer.store, "look"):
+        if not hasattr(self._committer.store, "verify"):
             self._finish()
             return
         store, at, end = cast(Lookable, self._committer.store), self._at, self._end
         background = self._committer.background
         if background is None:
-            self._looked(store.look(at, end, PIECE_BYTES), now)
+            self._looked(store.verify(at, end, PIECE_BYTES), now)
         else:
-            self._working = background(lambda: store.look(at, end, PIECE_BYTES))
+            self._working = background(lambda: store.verify(at, end, PIECE_BYTES))
 
     def _looked(self, found: LookedPart, now: Now) -> None:
         size = max(found.position - self._at, 0)

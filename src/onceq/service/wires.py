@@ -25,9 +25,9 @@ from onceq.model.run import Buffer
 from onceq.service.admission import AdmittedConnection, Kind
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
-from onceq.service.peer_transports import process_of, said, shown_on
+from onceq.service.peer_transports import describe_error, process_of, shown_on
 from onceq.sockets.both_ends import bound_at, watch
-from onceq.tls.contexts import APPLICATIONS, TOO_MUCH, heard
+from onceq.tls.contexts import APPLICATIONS, TOO_MUCH, count_handshake_bytes
 from onceq.tls.invitations import Granting, Signed
 
 CLOSED = "the other side closed the connection"
@@ -196,7 +196,7 @@ class Wire(ABC, asyncio.Protocol):
             own.abort()
             return
         self._transport = own
-        self._heard_bytes = heard(own)
+        self._heard_bytes = count_handshake_bytes(own)
         own.set_write_buffer_limits(high=HIGH_WATER_BYTES)
         peer, plain = own.get_extra_info("peername"), own.get_extra_info("socket")
         if isinstance(peer, tuple) and plain is not None:
@@ -228,7 +228,7 @@ class Wire(ABC, asyncio.Protocol):
             return
         self._network.turn_away(self, "it did not say in time who it is")
 
-    def _heard(self, size: int, *, spoken: bool, known: bool = False) -> None:
+    def _count_bytes(self, size: int, *, spoken: bool, known: bool = False) -> None:
         """Note that ``size`` bytes have come; ``spoken`` ends the wait for identification."""
         self._heard_bytes += size
         if spoken:
@@ -246,7 +246,7 @@ class Wire(ABC, asyncio.Protocol):
         if self._transport is not None:
             self._transport = None
             self._network.dismiss(self)
-            lost = f"connection lost: {said(exc)}" if exc else CLOSED
+            lost = f"connection lost: {describe_error(exc)}" if exc else CLOSED
             self.end(self._refused or lost)
 
     @abstractmethod
@@ -270,7 +270,7 @@ class PeerWire(Wire):
         """True until the first bytes come."""
 
     @property
-    def told(self) -> bool:
+    def has_session(self) -> bool:
         """True if there is a session, which logs its own end."""
         return self._session != 0
 
@@ -326,12 +326,12 @@ class PeerWire(Wire):
         self._network.use(self, partial(sessions.data, self._session, data))
         if not (self.spoken or self.outgoing):
             spoken = sessions.spoken(self._session)
-            self._heard(len(data), spoken=spoken, known=sessions.is_known(self._session))
+            self._count_bytes(len(data), spoken=spoken, known=sessions.is_known(self._session))
 
     def _granted(self, granting: Granting, address: str, data: bytes) -> None:
         """Pass bytes to the certificate dialog; the deadline of strangers holds until it asks."""
         answer = granting.data(data)
-        self._heard(len(data), spoken=False)
+        self._count_bytes(len(data), spoken=False)
         if not answer:
             return
         if self._deadline is not None:
@@ -436,7 +436,7 @@ class ClientWire(Wire):
         if api is not None:
             self._network.use(self, partial(api.data_received, data))
             if not self.spoken:
-                self._heard(len(data), spoken=api.greeted)
+                self._count_bytes(len(data), spoken=api.greeted)
 
     def pause_writing(self) -> None:
         """Note that the output is full (asyncio). It may be called in the middle of a write, while

@@ -402,12 +402,12 @@ class Framing:
             stop = ((window + 1) << _WINDOW_BITS) - offset
             at = data.find(needle, place + _TOP_AT, stop + FRAME_HEADER)
             while at >= 0:
-                place = self._look(data, at - _TOP_AT, offset, found)
+                place = self._check(data, at - _TOP_AT, offset, found)
                 at = data.find(needle, place + _TOP_AT, stop + FRAME_HEADER)
             place = max(place, stop)
         return found
 
-    def _look(self, data: bytes, begin: int, offset: int, found: Buried) -> int:
+    def _check(self, data: bytes, begin: int, offset: int, found: Buried) -> int:
         """Look for a frame at one place; return where to go on."""
         position = offset + begin
         # The needle is five bytes of a place, which may also occur elsewhere by chance.

@@ -420,7 +420,7 @@ class LogStore:
             raise DamagedRecord(f"the log has no {size} bytes at position {address} any more")
         return self._verified.read(segments[index], address, size) if size else b""
 
-    def look(self, position: int, end: int, most: int) -> VerifiedPart:
+    def verify(self, position: int, end: int, most: int) -> VerifiedPart:
         """Verify records that are kept and durable, from a position on; from any thread.
 
         Args:
@@ -435,7 +435,7 @@ class LogStore:
             return VerifiedPart(max(position, end))
         segment = segments[index]
         stop = min(end, segment.end)
-        looked = self._verified.look(segment, max(position, segment.base), stop, most)
+        looked = self._verified.verify(segment, max(position, segment.base), stop, most)
         if looked.damaged and segment.base not in self._table[0]:
             # The owner has closed its file meanwhile, because nothing that it holds is needed.
             looked.damaged.clear()

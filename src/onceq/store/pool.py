@@ -99,8 +99,8 @@ class Pool:
         """Return the file that was made ready last, which is the caller's now; None if there is
         none.
 
-        The last one: its pages are most likely still in memory, and a page of which a commit writes
-        a part need not be read first.
+        The last one: its pages are most likely still in memory, so a commit that writes a part of
+        a page need not read it first.
         """
         return self._from(self._ready.pop)
 

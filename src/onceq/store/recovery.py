@@ -357,7 +357,7 @@ def check(path: str, files: Files) -> CheckReport:
     try:
         seen = survey(files, path, who, loaded)
         old = _Old()
-        old.look(files, seen, loaded)
+        old.verify(files, seen, loaded)
         old.damaged += seen.found.damaged
     except DamagedRecord as error:
         return CheckReport(path, who.store_id, who.created_s, ready_segments=ready,
@@ -397,14 +397,14 @@ class _Old:
         self.frame_bytes = 0
         self.damaged: list[DamagedPiece] = []
 
-    def look(self, files: Files, seen: StoreSurvey, loaded: scan.Loaded) -> None:
+    def verify(self, files: Files, seen: StoreSurvey, loaded: scan.Loaded) -> None:
         """Verify every record before the checkpoint."""
         log = VerifiedLog(files, Framing(seen.who.store_id))
         covered = seen.head.position
         for segment in loaded.segments:
             at, end = segment.base, min(segment.end, covered)
             while at < end:
-                looked = log.look(segment, at, end, LOOK_BYTES)
+                looked = log.verify(segment, at, end, LOOK_BYTES)
                 at = looked.position
                 self.frames += looked.frames
                 self.frame_bytes += looked.payload_bytes

@@ -1,11 +1,11 @@
 """Read a log again: which frames are whole, where it ends, and whether anything is damaged.
 
-The good prefix is what was appended, from the checkpoint on. Bad data at its end is a torn tail if
-it was never promised. The promised part is the largest of: what the checkpoint covers, where the
-store was closed in order, and every ``synced`` that any sound frame mentions, before or behind the
-bad place. A promised record of which only packets are bad stays: these packets are damage, and
-everything else goes on. One that was not promised is a torn tail as ever. Nothing is changed here;
-``check`` uses the same functions as recovery.
+The good prefix is the sound data that was appended from the checkpoint on. Bad data at its end is a
+torn tail if it was never promised. The promised part ends at the largest of: the end of the
+checkpoint, the place where the store was closed in order, and every ``synced`` that any sound frame
+mentions, before or behind the bad place. A promised record stays if only packets of it are bad:
+these packets are damage, and everything else goes on. A record that was not promised is a torn tail
+as ever. Nothing is changed here; ``check`` uses the same functions as recovery.
 
 Upholds: I22, I23.
 """
@@ -287,7 +287,7 @@ def _walk_all(
     files: Files, framing: Framing, segments: Sequence[Segment], found: ScanResult,
     stop: int | None = None,
 ) -> list[Frame]:  # fmt: skip
-    """Walk one segment after the other; return the frames of which packets are bad.
+    """Walk one segment after the other; return the frames with bad packets.
 
     Args:
         stop: Here the good prefix ends.
@@ -312,7 +312,7 @@ def _walk(
     stop: int | None,
 ) -> list[Frame]:  # fmt: skip
     """Walk the sound frames of one segment, from the present position up to the next segment;
-    return those of which packets are bad."""
+    return those with bad packets."""
     data = files.read(segment.file, 0, segment.size)
     doubtful: list[Frame] = []
     while found.end not in (following, stop):

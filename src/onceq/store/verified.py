@@ -27,13 +27,13 @@ from onceq.store.framing import Frame, Framing, Table, block_place, table_of
 from onceq.store.scan import SEGMENT_HEADER, Segment
 
 MAPS_MAX: Final = 256
-"""Segments of which the places of frames are remembered."""
+"""Segments whose frames have remembered places."""
 STEP_BYTES: Final = 4096
-"""Distance of remembered frames: of nearer ones, one is remembered."""
+"""Distance of remembered frames: among nearer ones, one is remembered."""
 WALK_BYTES: Final = 8192
 """Bytes read at once when headers are walked."""
 TABLES_MAX: Final = 64
-"""Large frames of which the checksums are remembered."""
+"""Large frames whose checksums are remembered."""
 AHEAD_BYTES: Final = 512 << 10
 """Bytes read and verified at once where small parts of a large frame are read in sequence."""
 PASSED_OVER: Final = 512
@@ -154,8 +154,8 @@ class VerifiedLog:
     # ---- one read -----------------------------------------------------------------------------
 
     def _read_ahead(self, segment: Segment, frame: Frame, blocks: range) -> bytes:
-        """Read blocks of which only the first are requested, as far as the frame has them; return
-        nothing if any is wrong: then the caller reads the requested ones alone."""
+        """Read the requested blocks and blocks behind them, if the frame has them; return nothing
+        if any is wrong: then the caller reads the requested ones alone."""
         some = range(blocks.start, min(blocks.stop, frame.blocks))
         start, (last, size) = _block(frame, some.start)[0], _block(frame, some[-1])
         try:
@@ -335,7 +335,7 @@ class VerifiedLog:
 
     # ---- looking through everything -------------------------------------------------------------
 
-    def look(self, segment: Segment, position: int, end: int, most: int) -> VerifiedPart:
+    def verify(self, segment: Segment, position: int, end: int, most: int) -> VerifiedPart:
         """Verify frames from one on, up to a position or until ``most`` bytes were read.
 
         Args:

@@ -174,8 +174,8 @@ def sign(
         raise ConfigurationError(f"the files of the authority cannot be used: {error}") from None
     if issuer.public_key() != own.public_key():
         raise ConfigurationError(
-            "the key of the authority is not that of its certificate: onceq tls rotate, which was "
-            "cut short, ends what it has begun"
+            "the key of the authority does not belong to its certificate: onceq tls rotate was cut "
+            "short; run it again to complete it"
         )
     ends_s = int(issuer.not_valid_after_utc.timestamp())
     days = min(CERTIFICATE_DAYS, (ends_s - now_s) // DAY_S)
@@ -264,7 +264,7 @@ def _alternatives(guid: bytes, hosts: Sequence[str]) -> Any:
         except ValueError:
             if not host.isascii():
                 raise ConfigurationError(
-                    f"{host!r} is no name of a host that can stand in a certificate"
+                    f"{host!r} is not a host name that a certificate can have"
                 ) from None
             names.append(x509.DNSName(host))
     return x509.SubjectAlternativeName(names)

@@ -77,7 +77,7 @@ class Guarded(ssl.SSLContext):
         return made
 
 
-def heard(transport: asyncio.BaseTransport) -> int:
+def count_handshake_bytes(transport: asyncio.BaseTransport) -> int:
     """Return the bytes that the handshake of a connection has used; 0 where there was none."""
     found = transport.get_extra_info("ssl_object")
     return found.heard if isinstance(found, Handshake) else 0
@@ -211,7 +211,8 @@ def show(context: ssl.SSLContext, certificate: str, key: str) -> None:
         context.load_cert_chain(certificate, key or None, password=_no_password)
     except (OSError, ValueError) as error:
         raise ConfigurationError(
-            f"{certificate} and {key or 'the key in it'} cannot be used for TLS: {told(error)}"
+            f"{certificate} and {key or 'the key in it'} cannot be used for TLS: "
+            f"{explain_error(error)}"
         ) from None
 
 
@@ -226,7 +227,8 @@ def trust(context: ssl.SSLContext, authorities: str) -> None:
         context.load_verify_locations(authorities)
     except (OSError, ValueError) as error:
         raise ConfigurationError(
-            f"{authorities} holds no certificates of authorities that can be used: {told(error)}"
+            f"{authorities} holds no certificates of authorities that can be used: "
+            f"{explain_error(error)}"
         ) from None
 
 
@@ -251,7 +253,7 @@ def _readable(name: str, what: str) -> None:
         ) from None
 
 
-def told(error: Exception) -> str:
+def explain_error(error: Exception) -> str:
     """Describe an error of the library about files in few words."""
     if isinstance(error, ssl.SSLError):
         reason = (error.reason or str(error)).replace("_", " ").lower()

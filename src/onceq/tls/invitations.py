@@ -164,8 +164,8 @@ class Invites:
         """
         if not 0 < seconds <= INVITE_S_MAX:
             raise ConfigurationError(
-                f"an invitation is good for 1 to {INVITE_S_MAX} seconds: whoever reads it may use "
-                "it"
+                f"an invitation is good for 1 to {INVITE_S_MAX} seconds: everybody who reads it "
+                "may use it"
             )
         for hashed, expires_s, state in self._found():
             if expires_s + INVITE_S_MAX <= now_s:  # nobody asks for it any more

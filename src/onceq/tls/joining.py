@@ -180,8 +180,8 @@ def check(
     """Raise ManagerAway or AccessDenied if another manager answers than the one that was asked.
 
     Args:
-        believed: The authorities, by fingerprint, one of which must have signed for it: another one
-            that is trusted here could sign for its GUID; (): each may.
+        believed: Fingerprints of the authorities that may have signed for it, because another one
+            that is trusted here could sign for its GUID; (): any authority.
     """
     if believed and authority_of(connection) not in believed:
         raise AccessDenied(

@@ -120,11 +120,11 @@ def check_names(names: Iterable[str], guid: str, members: Iterable[Member]) -> N
     for name in names:
         why = may_carry(name)
         if why:
-            raise AccessDenied(f"{why}, and stands in no certificate of a member")
+            raise AccessDenied(f"{why}, and a member's certificate may not have it")
         other = taken(name, guid, others)
         if other is not None:
             raise AccessDenied(
-                f"{name} stands in the certificate of {other.name} ({other.id}) already; a name is "
+                f"{name} is in the certificate of {other.name} ({other.id}) already; a name is "
                 f"for one: onceq tls remove {other.id}, if that one is gone"
             )
 
@@ -286,7 +286,7 @@ class Removed:
     def __len__(self) -> int:
         return len(self._known)
 
-    def look(self) -> bool:
+    def read_changes(self) -> bool:
         """Read them if they have changed; return whether more is known than before.
 
         Known removals stay known when a file goes.

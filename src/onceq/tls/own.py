@@ -54,7 +54,7 @@ class Own:
     authority: str = ""
 
 
-def look(files: IdentityFiles, guid: bytes) -> Own:
+def read_own(files: IdentityFiles, guid: bytes) -> Own:
     """Read the own certificate.
 
     Args:
@@ -118,7 +118,7 @@ def _shaken(client: ssl.SSLContext, server: ssl.SSLContext) -> ssl.SSLObject:
                 continue
         if sides[0].version() and sides[0].getpeercert():
             return sides[0]
-    raise AssertionError("a handshake has so many turns")
+    raise AssertionError("a handshake takes too many turns")
 
 
 # ---- acts ----------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ def store_moves_first(patch: pytest.MonkeyPatch) -> None:
 
 def held_for_ever(patch: pytest.MonkeyPatch) -> None:
     """A backup of which nothing is heard any more keeps the log for ever."""
-    patch.setattr(Holding, "look", lambda self, now, low: None)
+    patch.setattr(Holding, "check_hold", lambda self, now, low: None)
 
 
 def a_lost_hold_ends_well(patch: pytest.MonkeyPatch) -> None:

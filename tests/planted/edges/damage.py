@@ -221,8 +221,8 @@ def never_left_forgotten(patch: pytest.MonkeyPatch) -> None:
         kept = [d for d in decisions if not any(isinstance(a, Transmit) for a in d.actions)]
         return real(self, kept)
 
-    real = Verifying.look
-    patch.setattr(Verifying, "look", look)
+    real = Verifying.read_handed
+    patch.setattr(Verifying, "read_handed", look)
 
 
 def scrub_tells_nobody(patch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,9 @@ def _whoever_says_it(step: Step, peer: Peer, said: TwoLives) -> None:
 
 PLANTED = (
     Planted(
-        "a-stranger-tells-of-a-second-life", replaced(in_doubt, "told", _whoever_says_it), WORD
+        "a-stranger-tells-of-a-second-life",
+        replaced(in_doubt, "note_other_life", _whoever_says_it),
+        WORD,
     ),
     Planted("torn-tails-are-believed", replaced(Framing, "sound", _unchecked), TORN),
     Planted(

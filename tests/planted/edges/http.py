@@ -51,7 +51,7 @@ def _ignore_exceptions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _never_look_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MappingFolder, "_look", lambda self: None)
+    monkeypatch.setattr(MappingFolder, "_check", lambda self: None)
 
 
 def _case_matters(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,7 @@ def _nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _no_subqueues(monkeypatch: pytest.MonkeyPatch) -> None:
-    look = pending_outcomes._look
+    look = pending_outcomes._collect
 
     def queues_only(
         queue: Queue, index: int, at: int, left: int, source: bytes,
@@ -97,7 +97,7 @@ def _no_subqueues(monkeypatch: pytest.MonkeyPatch) -> None:
             return queue.lanes[index].next, left
         return look(queue, index, at, left, source, parts)
 
-    monkeypatch.setattr(pending_outcomes, "_look", queues_only)
+    monkeypatch.setattr(pending_outcomes, "_collect", queues_only)
 
 
 def _no_ring(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,7 +199,7 @@ def wrong(**changes: object) -> dict[str, Any]:
         ({**GOOD, "number": SHARED_RIGHTS_NUMBER_MAX + 1}, "2\\^53"),
         ({**GOOD, "number": "7"}, "number"),
         (wrong(who=""), r"grants\[1\]"),
-        (wrong(who="king:x"), r"grants\[1\]: 'king:x' is nobody"),
+        (wrong(who="king:x"), r"grants\[1\]: 'king:x' cannot have rights"),
         (wrong(rights=[]), r"grants\[1\]: no right"),
         (wrong(rights=["fly"]), r"grants\[1\]: 'fly'"),
         (wrong(queues=""), r"grants\[1\]: send needs the name of a queue"),

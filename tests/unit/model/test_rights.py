@@ -220,7 +220,7 @@ def test_every_answer_says_why() -> None:
     assert one.judge(BILLING, Right.SEND, ORDERS).because == (
         f"nobody has granted send at {ORDERS} to token:billing"
     )
-    assert "has not said who he is" in one.judge(NOBODY, Right.SEND, ORDERS).because
+    assert "has not said who it is" in one.judge(NOBODY, Right.SEND, ORDERS).because
 
 
 def test_it_comes_back_from_a_checkpoint() -> None:

@@ -87,13 +87,13 @@ def test_one_application_that_does_not_read_leaves_room_for_one_that_does() -> N
     for _ in range(400):
         done += turn(answers, quick) > 0
         quick.unread_bytes = 0
-        answers.look(0)
+        answers.check_reading(0)
         if not quick.todo:
             break
     assert not quick.todo, "it was answered to its end"
     turn(answers, quick)
     quick.unread_bytes = 0
-    answers.look(0)
+    answers.check_reading(0)
     assert len(slow.todo) > MANY // 2
     assert answers.held_bytes == slow.unread_bytes
 
@@ -125,7 +125,7 @@ def test_a_peek_that_has_waited_is_put_off_while_there_is_no_room() -> None:
     for one in crowd:
         one.todo.clear()
         one.unread_bytes = 0
-    answers.look(0)
+    answers.check_reading(0)
     assert len(reader.todo) < MANY, "it went on as soon as others had read"
 
 
@@ -144,10 +144,10 @@ def test_who_comes_first_is_served_first() -> None:
         one.go_on()
     assert [len(one.granted) for one in line] == [0, 0, 0]
     hog[0].unread_bytes -= PACKET_BYTES_MAX
-    answers.look(0)
+    answers.check_reading(0)
     assert [len(one.granted) for one in line] == [1, 0, 0]
     hog[0].unread_bytes = 0
-    answers.look(0)
+    answers.check_reading(0)
     assert [len(one.granted) for one in line] == [1, 1, 1]
 
 
@@ -163,11 +163,11 @@ def test_who_reads_nothing_is_cut_when_others_wait_long_enough() -> None:
     late = Application(answers, PACKET_BYTES_MAX)
     late.go_on()
     crowd[0].unread_bytes -= 1
-    answers.look(SECOND)
+    answers.check_reading(SECOND)
     end = 7 + CLIENT_STALLED_S_MAX * SECOND
-    answers.look(end - 1)
+    answers.check_reading(end - 1)
     assert not any(one.why for one in crowd)
-    answers.look(end)
+    answers.check_reading(end)
     assert [bool(one.why) for one in crowd] == [number == 1 for number in range(40)]
     assert str(CLIENT_STALLED_S_MAX) in crowd[1].why
     assert late.granted, "there is room now"
@@ -178,7 +178,7 @@ def test_nobody_is_cut_who_keeps_nobody_waiting() -> None:
     slow = Application(answers)
     slow.go_on()
     turn(answers, slow)
-    answers.look(10 * CLIENT_STALLED_S_MAX * SECOND)
+    answers.check_reading(10 * CLIENT_STALLED_S_MAX * SECOND)
     assert not slow.why
 
 
@@ -189,11 +189,11 @@ def test_somebody_is_asked_to_look_while_anybody_waits(monkeypatch: pytest.Monke
     slow = Application(answers)
     slow.go_on()
     assert len(asked) == 1
-    answers.look(0)
+    answers.check_reading(0)
     assert len(asked) == 2, "and again, as long as anybody waits"
     slow.todo.clear()
     answers.gone(slow)
-    answers.look(0)
+    answers.check_reading(0)
     assert len(asked) == 2
 
 

@@ -307,10 +307,10 @@ def test_without_a_directory_there_are_no_rights_in_it(monkeypatch: pytest.Monke
     naming = Naming(cast(Committer, one), None, None)
     state = SimpleNamespace(policy=Policy())
     monkeypatch.setattr(one, "state", state, raising=False)
-    naming.look(Now(0, 0))
+    naming.check_directory(Now(0, 0))
     assert told == [], "there were none"
     state.policy.shared = SharedRights(GUID, 1, (CARL,))
-    naming.look(Now(0, 0))
+    naming.check_directory(Now(0, 0))
     assert told == [RightsRead(NO_RIGHTS)]
 
 

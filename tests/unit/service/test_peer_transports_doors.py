@@ -537,7 +537,7 @@ def test_the_doors_are_told_and_an_end_that_is_near_is_warned_of(
     held = doors(tmp_path, plain=("10.1.2.4", "10.1.2.3"))
     own = held.own
     assert own is not None
-    assert held.told() == TellDoors(True, own.ends_s, "", ("10.1.2.3", "10.1.2.4"))
+    assert held.report() == TellDoors(True, own.ends_s, "", ("10.1.2.3", "10.1.2.4"))
     held.tell(own.ends_s - 30 * 86_400)
     assert "plain_peers=10.1.2.3,10.1.2.4" in caplog.text
     assert "certificate" not in caplog.text
@@ -545,7 +545,7 @@ def test_the_doors_are_told_and_an_end_that_is_near_is_warned_of(
     assert "ends soon: days=29" in caplog.text
     held.tell(own.ends_s)
     assert "nobody believes the certificate of this queue manager" in caplog.text
-    assert Doors().told() == TellDoors()
+    assert Doors().report() == TellDoors()
     left_s = {
         again: held.again_s(own.ends_s - again) for again in (-5, 0, 1, 3_600, 86_399, 90_000)
     }

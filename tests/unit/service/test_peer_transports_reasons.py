@@ -7,7 +7,7 @@ import ssl
 
 import pytest
 
-from onceq.service.peer_transports import said
+from onceq.service.peer_transports import describe_error
 
 
 def test_one_that_hangs_up_in_the_handshake_gives_a_reason() -> None:
@@ -27,9 +27,9 @@ def test_one_that_hangs_up_in_the_handshake_gives_a_reason() -> None:
                 await asyncio.open_connection("127.0.0.1", port, ssl=context)
         return found.value
 
-    assert "in the handshake of TLS" in said(asyncio.run(work()))
+    assert "in the handshake of TLS" in describe_error(asyncio.run(work()))
 
 
 @pytest.mark.parametrize("error", [ConnectionAbortedError(), ConnectionError(), OSError()])
 def test_a_reason_is_never_empty(error: OSError) -> None:
-    assert said(error)
+    assert describe_error(error)

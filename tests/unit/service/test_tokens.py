@@ -122,7 +122,7 @@ def test_what_is_remembered_of_addresses_is_bounded(door: Door) -> None:
 def test_one_that_others_could_read_counts_for_nothing(door: Door) -> None:
     assert door.shows(GOOD, private=False) == "denied"
     with pytest.raises(AccessDenied):
-        door.door.shown(GOOD, HERE, private=False)
+        door.door.check_clear(GOOD, HERE, private=False)
 
 
 def challenged(door: Door, name: str, nonce: bytes = NONCE) -> Challenge:

@@ -19,8 +19,8 @@ class Looked(NamedTuple):
 class Pages(Diary):
     """A store that notes from where it is looked at."""
 
-    def look(self, position: int, end: int, most: int) -> Looked:
-        self._note("look", position)
+    def verify(self, position: int, end: int, most: int) -> Looked:
+        self._note("verify", position)
         return Looked(min(position + 64, end), [])
 
 
@@ -50,4 +50,4 @@ def test_one_that_follows_another_leaves_nothing_out() -> None:
     work()
     work()
     later.under_way.pop()()
-    assert "look 0" in house.notes
+    assert "verify 0" in house.notes

@@ -379,4 +379,4 @@ def test_a_segment_that_is_given_back_during_a_look_is_not_damaged() -> None:
         return StorageFailure("bad file descriptor")
 
     store._files.fail_read = closed  # type: ignore[attr-defined]
-    assert store.look(0, store.synced, 1).damaged == []
+    assert store.verify(0, store.synced, 1).damaged == []

@@ -12,7 +12,7 @@ from onceq.model.identity import guid_text
 from onceq.service.config import parse
 from onceq.tls.identity import Scope, fingerprint_of
 from onceq.tls.members import MemberJudge
-from onceq.tls.own import look
+from onceq.tls.own import read_own
 from tests.certificates import ALPHA, BETA, Authority
 
 OURS, PARTNER = "a" * 64, "b" * 64
@@ -80,9 +80,9 @@ def test_a_scope_is_written_in_the_configuration() -> None:
 def test_the_authority_of_the_own_certificate_is_known(tmp_path: Path) -> None:
     signs, other = Authority(), Authority("OTHER")
     files = signs.identity(tmp_path, ALPHA, trusts=other.certificate + signs.certificate)
-    found = look(files, ALPHA).authority
+    found = read_own(files, ALPHA).authority
     from onceq.tls.authority import fingerprint
 
     assert found == fingerprint(signs.certificate).hex()
     files = signs.identity(tmp_path, ALPHA, trusts=other.certificate)
-    assert look(files, ALPHA).authority == ""
+    assert read_own(files, ALPHA).authority == ""

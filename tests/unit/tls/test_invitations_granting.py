@@ -14,7 +14,7 @@ from onceq.model.limits import HANDSHAKE_BYTES_MAX
 from onceq.tls import authority, folder
 from onceq.tls.invitations import Asking, Granting, Invited, Invites, Signed
 from onceq.tls.members import HERE, Member, Removal, put_member, put_removed, read_members
-from onceq.tls.own import look
+from onceq.tls.own import read_own
 from tests.certificates import ALPHA, BETA, Authority
 
 SECRET = b"s" * 16
@@ -100,7 +100,7 @@ def test_the_names_in_a_certificate_are_those_of_the_invitation(
         folder.write(str(tmp_path / "b" / "tls" / name), data)
     files = folder.files_of(str(tmp_path / "b"))
     assert files is not None
-    found = look(files, BETA)
+    found = read_own(files, BETA)
     assert found.hosts == ("BETA", "beta.example")
     assert common_name(answer["certificate"]) == "BETA"
     kept = read_members(inviter.own)[guid_text(BETA)]

@@ -81,7 +81,7 @@ def test_nothing_that_is_kept_can_be_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seconds", [0, -1, INVITE_S_MAX + 1])
 def test_an_invitation_that_would_be_good_too_long_is_none(tmp_path: Path, seconds: int) -> None:
-    with pytest.raises(ConfigurationError, match="whoever reads it"):
+    with pytest.raises(ConfigurationError, match="everybody who reads it"):
         Invites(str(tmp_path)).make(BETA, CODE.secret, NOW_S, seconds)
 
 

@@ -41,10 +41,10 @@ def test_a_removal_puts_out_what_was_made_before(tmp_path: Path) -> None:
     standing = MemberJudge(str(tmp_path))
     assert standing.why_not(shown, "") == ""
     put_removed(str(tmp_path), HERE, removals(begins_s))
-    assert standing.removed.look()
+    assert standing.removed.read_changes()
     assert standing.why_not(shown, "") == "", "it was made behind the removal"
     put_removed(str(tmp_path), TOLD, removals(begins_s + 1))
-    assert standing.removed.look()
+    assert standing.removed.read_changes()
     assert "BETA" in standing.why_not(shown, "")
     assert standing.why_not(certificate(ALPHA), "") == ""
     assert standing.why_not(None, "") == standing.why_not({}, "") == ""
@@ -59,10 +59,10 @@ def test_a_list_only_grows(tmp_path: Path) -> None:
     assert {one.id: one.at_s for one in read_removed(own, TOLD).values()} == {
         WHOM: 20, guid_text(ALPHA): 5,
     }  # fmt: skip
-    assert both.look()
-    assert not both.look(), "nothing has changed"
+    assert both.read_changes()
+    assert not both.read_changes(), "nothing has changed"
     (tmp_path / TOLD).unlink()
-    both.look()
+    both.read_changes()
     assert both.of(BETA, 19) is not None
     assert both.of(BETA, 20) is None
 
@@ -80,7 +80,7 @@ def test_what_is_no_list_is_refused(tmp_path: Path, said: object) -> None:
         parse(said)
     (tmp_path / HERE).write_text(json.dumps(said))
     with pytest.raises(ConfigurationError, match="damaged"):
-        Removed(str(tmp_path)).look()
+        Removed(str(tmp_path)).read_changes()
 
 
 def test_a_list_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

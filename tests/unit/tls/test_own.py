@@ -19,7 +19,7 @@ from onceq.errors import ConfigurationError
 from onceq.model.identity import NO_GUID
 from onceq.tls import folder
 from onceq.tls.contexts import IdentityFiles, client_context, server_context
-from onceq.tls.own import look
+from onceq.tls.own import read_own
 from tests.certificates import ALPHA, BETA, HOSTS, LONG_AGO_S, Authority
 
 
@@ -48,7 +48,7 @@ def test_a_file_that_is_none_is_named(
     name = tmp_path / "tls" / which
     name.write_bytes(change(name.read_bytes()))
     with pytest.raises(ConfigurationError, match=says) as raised:
-        look(files, ALPHA)
+        read_own(files, ALPHA)
     assert str(name) in raised.value.text
 
 
@@ -66,7 +66,7 @@ def test_a_file_that_is_missing_or_none_is_named(tmp_path: Path, which: str) -> 
 
 def test_what_the_own_certificate_says(tmp_path: Path) -> None:
     signs = Authority()
-    found = look(signs.identity(tmp_path, ALPHA), ALPHA)
+    found = read_own(signs.identity(tmp_path, ALPHA), ALPHA)
     assert (found.guid, found.hosts, found.problem) == (ALPHA, HOSTS, "")
     assert found.ends_s > signs.now_s
     assert found.serial
@@ -76,7 +76,7 @@ def test_what_the_own_certificate_says(tmp_path: Path) -> None:
 def test_a_certificate_whose_time_is_not_now_keeps_nobody_from_starting(
     tmp_path: Path, ago_s: int, says: str
 ) -> None:
-    found = look(Authority().identity(tmp_path, ALPHA, ago_s=ago_s), ALPHA)
+    found = read_own(Authority().identity(tmp_path, ALPHA, ago_s=ago_s), ALPHA)
     assert (found.guid, found.ends_s) == (NO_GUID, 0)
     assert says in found.problem
     assert folder.CERTIFICATE in found.problem
@@ -85,7 +85,7 @@ def test_a_certificate_whose_time_is_not_now_keeps_nobody_from_starting(
 def test_the_certificate_of_another_queue_manager_is_none(tmp_path: Path) -> None:
     files = Authority().identity(tmp_path, BETA)
     with pytest.raises(ConfigurationError, match=r"is for queue manager 42424242-.*URI:urn:onceq"):
-        look(files, ALPHA)
+        read_own(files, ALPHA)
 
 
 def test_an_authority_is_the_identity_of_no_queue_manager(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_an_authority_is_the_identity_of_no_queue_manager(tmp_path: Path) -> Non
     Path(files.certificate).write_bytes(signs.certificate)
     Path(files.key).write_bytes(signs.key)
     with pytest.raises(ConfigurationError):
-        look(files, ALPHA)
+        read_own(files, ALPHA)
 
 
 def test_who_can_read_the_key_can_speak_as_the_queue_manager(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def _follow(step: Step, snapshot: Snapshot) -> Iterator[None]:
     snapshot counts."""
     gone: list[OutgoingQueue] = []
 
-    def look(some: list[OutgoingQueue]) -> None:
+    def start_or_collect(some: list[OutgoingQueue]) -> None:
         for outgoing in some:
             if outgoing.name.kind is not Kind.PUBLIC or step.names.directory is not snapshot:
                 continue
@@ -81,7 +81,7 @@ def _follow(step: Step, snapshot: Snapshot) -> Iterator[None]:
             else:
                 start_if_possible(step, outgoing)
 
-    yield from some_at_a_time(step.state, step.state.outgoing.values(), look)
+    yield from some_at_a_time(step.state, step.state.outgoing.values(), start_or_collect)
     yield from _end_all(step, gone, snapshot)
 
 

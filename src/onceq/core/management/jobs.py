@@ -133,7 +133,7 @@ def listed(step: Step, owner: int) -> list[JobView]:
     return [_view(step, job, named=False) for job in step.state.jobs if whole or job.who == own]
 
 
-def shown(step: Step, item: Look) -> JobView:
+def view_job(step: Step, item: Look) -> JobView:
     """Return one job."""
     number = read_number(item.name)
     if number is None:
@@ -142,8 +142,8 @@ def shown(step: Step, item: Look) -> JobView:
     known = job is not None and job.who == step.known_by(item.owner)
     if not known and not may(step, item.owner, (MONITOR,)):
         raise errors.AccessDenied(
-            "access denied: whoever may not monitor the queue manager sees the jobs that he has "
-            f"started, and job {number} is none of these"
+            "access denied: without the right to monitor the queue manager, you see only the jobs "
+            f"that you have started, and job {number} is not one of these"
         )
     return _view(step, _found(step, number))
 

@@ -125,8 +125,8 @@ def _reason(text: str) -> str:
     reason = text.strip()
     if not reason or len(reason) > REASON_CHARS_MAX:
         raise InvalidParameter(
-            f"say why, in 1 to {REASON_CHARS_MAX} characters: whoever looks at it next year wants "
-            "to know"
+            f"say why, in 1 to {REASON_CHARS_MAX} characters: an operator who looks at it next "
+            "year wants to know"
         )
     return reason
 

@@ -435,7 +435,7 @@ class _Count:
         return block.base + end
 
     def _fitting(self, block: PositionBlock, a: int, end: int) -> int:
-        """Count the last table, of which only some messages fit; at least one does."""
+        """Count the messages of the last table that fit: some, and at least one."""
         self.full, self.locked, at = True, 0, a
         for index in range(a, end):
             if block.states[index] != AVAILABLE:

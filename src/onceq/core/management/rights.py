@@ -364,7 +364,7 @@ TOKENS: Final[PagedListing[Used, TokenView]] = PagedListing(
 
 
 @rule_for(OwnerCame)
-def came(step: Step, item: OwnerCame) -> None:
+def register_owner(step: Step, item: OwnerCame) -> None:
     """Register an application that has connected and identified itself."""
     actor = item.actor
     step.known_as(item.owner, actor)

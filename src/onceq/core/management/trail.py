@@ -170,10 +170,10 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], AuditEntry]]] = {
 }
 """What is recorded of each request."""
 
-_OWN: Final = "it is about a unit of work, or what is held open, of whoever asks"
+_OWN: Final = "it is about a unit of work, or something held open, of the requester"
 _DECIDES: Final = "a coordinator decides what it has been promised; by hand it is an act"
 _LOOKS: Final = "it only looks"
-_MESSAGES: Final = "what becomes of messages stands in the history"
+_MESSAGES: Final = "the history records how messages end"
 
 UNNOTED: Final[dict[type[Request], str]] = {
     requests.Abort: _OWN,

@@ -154,7 +154,7 @@ def _here(step: Step, owner: int, name: FormatName) -> dict[str, str]:
     elif name.kind is Kind.PUBLIC:
         rule = "a public queue of this manager"
     elif name.kind is not Kind.DIRECT:
-        rule = "the GUID is that of this queue manager"
+        rule = "the GUID is this queue manager's own"
     elif host in HERE:
         rule = f"{name.host} is this computer, wherever it is used"
     elif host == step.identity.name.casefold():
@@ -216,7 +216,7 @@ def _elsewhere(step: Step, owner: int, name: FormatName) -> dict[str, str]:
     if via is not None:
         rule = f"[routes] in onceq.toml: {via} passes its messages on"
     elif name.kind is Kind.PRIVATE:
-        rule = "the GUID is that of another queue manager"
+        rule = "the GUID is another queue manager's"
     elif name.kind is Kind.PUBLIC:
         placed = computer_of(step, name)
         rule = (
@@ -257,7 +257,7 @@ Shown = Callable[[Step, Look], object]
 
 
 @rule_for(Look)
-def look(step: Step, item: Look) -> None:
+def answer_look(step: Step, item: Look) -> None:
     """Answer with the requested view."""
     shown = _SHOWN.get(item.what)
     if shown is None:
@@ -387,7 +387,7 @@ _SHOWN: Final[Mapping[str, Shown]] = dict(
         _whole(looks.TRAIL_END, trail.end),
         _paged(looks.TOKENS, rights.TOKENS),
         _own(looks.JOBS, jobs.listed),
-        (looks.JOB.what, jobs.shown),
+        (looks.JOB.what, jobs.view_job),
         (looks.METRICS.what, metrics.measure),
         _whole(looks.SETTINGS, settings),
         (looks.WAITING.what, work_views.waiting),

@@ -283,8 +283,8 @@ def _holds(one: _Consumer, tx: OpenTransaction, count: int, since_s: int) -> Non
 
 
 def failing(step: Step) -> Generator[None, None, tuple[dict[str, str], int]]:
-    """Return some queues of which a consumer says that it can handle no message, with its words,
-    and how many there are; each step examines some of the consumers."""
+    """Return some queues whose consumer says that it can handle no message, with its words, and the
+    number of these queues; each step examines some of the consumers."""
     found: dict[str, str] = {}
     queues: set[int] = set()
     for at, handle in enumerate(list(step.readers.handles.values()), 1):
@@ -323,7 +323,12 @@ def _waiting(step: Step, item: Look, last: int) -> Iterator[None]:
         more = len(some) == VIEWS_AT_ONCE
         if more:
             break
-        if _told(step.state.all_queues.get(number)):
+        queue = step.state.all_queues.get(number)
+        # The history records each message of these queues when it comes and goes.
+        if isinstance(queue, OutgoingQueue) or (
+            isinstance(queue, Queue) and FIRST_NUMBER <= number < JOURNAL_BIT
+            and queue.properties.transactional
+        ):  # fmt: skip
             some.append(number)
         if not looked % QUEUES_MEASURED_AT_ONCE:
             yield
@@ -332,15 +337,6 @@ def _waiting(step: Step, item: Look, last: int) -> Iterator[None]:
     step.answer(item.owner, item.request, WaitingView(
         guid_text(step.identity.guid), step.position, step.now.wall_s, tuple(map(_row, there)), more
     ))  # fmt: skip
-
-
-def _told(queue: AnyQueue | None) -> bool:
-    """Return whether the history records each message of a queue when it comes and goes."""
-    if isinstance(queue, OutgoingQueue):
-        return True
-    if not isinstance(queue, Queue) or not FIRST_NUMBER <= queue.number < JOURNAL_BIT:
-        return False
-    return queue.properties.transactional
 
 
 def _row(queue: AnyQueue) -> WaitingRow:

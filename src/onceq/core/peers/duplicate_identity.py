@@ -198,7 +198,7 @@ def _warn(step: Step, one: Peer, heard: Peer) -> None:
         step.act(Ready(one.session))
 
 
-def told(step: Step, peer: Peer, said: TwoLives) -> None:
+def note_other_life(step: Step, peer: Peer, said: TwoLives) -> None:
     """Handle a manager's notice that it has met another life with our identity.
 
     Only a manager that messages go to, or that is known otherwise, may send it: from any other one

@@ -260,7 +260,7 @@ def note(step: Step, guid: bytes, what: str) -> None:
                 manager=guid_text(guid), name=step.name_of(guid), knows=what)  # fmt: skip
 
 
-def came(step: Step, run: ArrivedRun, progress: Progress | None, skip: int) -> None:
+def check_first_run(step: Step, run: ArrivedRun, progress: Progress | None, skip: int) -> None:
     """Check an accepted run: the first one of a stream since the restore shows what came before."""
     if progress is None or not progress.vague or step.state.restored is None:
         return

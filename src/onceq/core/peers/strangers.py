@@ -236,7 +236,7 @@ def who_answers(step: Step, outgoing: OutgoingQueue) -> str:
     return wrong.text if wrong is not None and outgoing.name.protocol == "OS" else ""
 
 
-def came(step: Step, peer: Peer, run: ArrivedRun, named: str) -> None:
+def note_name(step: Step, peer: Peer, run: ArrivedRun, named: str) -> None:
     """Report messages that arrive under a new name that is not one of this computer."""
     heard, host = step.sessions.watch.heard, other_computer(step, run.destination)
     if not host:

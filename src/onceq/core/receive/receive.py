@@ -229,7 +229,7 @@ def foresee(step: Step, item: requests.Receive) -> tuple[Extent, ...]:
 
 
 def _serve(step: Step, item: requests.Receive, queue: AnyQueue) -> bool:
-    """Hand out what is there, if anything is."""
+    """Hand out available messages, if there are any."""
     if type(queue) is Queue and queue.properties.paused_since and paused(item, queue):
         return False
     if item.cursor:
@@ -410,7 +410,7 @@ def serve_waiting(step: Step, queue: Queue) -> None:
 
 
 def _over(step: Step, item: requests.Receive, queue: Queue) -> bool:
-    """Serve a waiting receive with what there is; return whether it is answered."""
+    """Serve a waiting receive with available messages; return whether it is answered."""
     try:
         if item.seek is not requests.Seek.CURRENT and not item.cursor:
             _sought(step, item, queue)

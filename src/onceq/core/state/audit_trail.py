@@ -88,8 +88,7 @@ class Trail:
         self.broken = 0
         """Number of the first act that does not go on from the act before it; 0: all do."""
         self.fresh: deque[Act] = deque(maxlen=TRAIL_MAX)
-        """Acts since this was loaded, each of them, for whoever tells others; no part of what is
-        durable."""
+        """Each act since this was loaded, for callers that report acts; not durable."""
 
     def __iter__(self) -> Iterator[Act]:
         return iter(self._kept.values())
@@ -200,7 +199,7 @@ def _place(where: str) -> str:
 HEADS_MAX: Final = 8
 """Of one queue manager; an older one goes, and those within an hour are one."""
 HEAD_PEERS_MAX: Final = 1_000
-"""Queue managers of which ends are kept; the one that was heard longest ago goes."""
+"""Queue managers whose ends are kept; the one that was heard longest ago goes."""
 
 
 class TrailHead(NamedTuple):
@@ -229,9 +228,9 @@ class TrailHeads:
 
     def apply(self, setup: HeadTold) -> None:
         """Apply a setup."""
-        self.told(setup.source, TrailHead(setup.number, setup.digest, setup.at_s))
+        self.note_head(setup.source, TrailHead(setup.number, setup.digest, setup.at_s))
 
-    def told(self, guid: bytes, head: TrailHead) -> None:
+    def note_head(self, guid: bytes, head: TrailHead) -> None:
         """A manager has told its end."""
         heads = self._of.setdefault(guid, [])
         # The first of an hour stays: what comes quickly pushes out nothing.

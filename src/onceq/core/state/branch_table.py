@@ -62,7 +62,7 @@ class DatabaseRows(MutableRecord):
     """Of one database.
 
     Attributes:
-        kept: Up to which number nothing is looked for but what is late; 0: nothing is known.
+        kept: Up to this number only late rows are looked for; 0: nothing is known.
         noted: Whether there must be a note of that number.
         mark: Up to which number rows are to be looked for now; 0: none are.
         before: How many branches with numbers above ``kept``, up to ``mark``, were committed before
@@ -71,9 +71,9 @@ class DatabaseRows(MutableRecord):
         last: The highest number that was committed.
         late: Numbers up to ``mark``, or ``kept``, that were committed since the mark was set.
         looked: Those that were late when it was set.
-        by: Who has committed first by its rows; empty: whoever runs the manager, or an older
-            version.
-        missing: Whether somebody looked and did not find all that must be there.
+        by: The actor that has committed first by its rows; empty: the account that runs the
+            manager, or an older version.
+        missing: Whether a search did not find all rows that must be there.
     """
 
     kept: int = 0
@@ -96,7 +96,7 @@ class SeenRows:
     def __init__(self) -> None:
         self._by_name: dict[str, DatabaseRows] = {}
         self.set_back: set[str] = set()
-        """Names of those of which rows are missing."""
+        """Names of the databases that lack rows."""
 
     def get(self, name: str) -> DatabaseRows:
         """Of one; as of one that nothing is known of, if so."""
@@ -147,7 +147,7 @@ class SeenRows:
         (self.set_back.add if missing else self.set_back.discard)(name)
 
     def forget(self, name: str) -> None:
-        """The database is taken as it is: which rows it has up to the last, nobody asks."""
+        """Accept the present rows of the database: no rows up to the last are asked for again."""
         rows = self.get(name)
         if rows.last:
             self._by_name[name] = DatabaseRows(kept=rows.last, last=rows.last, by=rows.by)
@@ -172,13 +172,13 @@ class Group(Record, frozen=True):
     """The last group that an application has committed.
 
     Attributes:
-        query: Which life of the application it was; empty: it did not say.
+        query: The life of the application; empty: it did not say.
         version: Number of the batch.
-        prefix: What the branches of the batch begin with.
+        prefix: The branches of the batch begin with it.
         at_s: Second since 1970.
-        target, digest: Where it went and what was in it; empty: it did not say.
-        by: Whose application it is: who has committed first under its name; empty: whoever runs
-            the manager, or an older version.
+        target, digest: Destination and digest of the batch; empty: it did not say.
+        by: The owner of the application, the actor that has committed first under its name;
+            empty: the account that runs the manager, or an older version.
     """
 
     query: str
@@ -315,7 +315,8 @@ class PreparedBranch:
         by_hand: COMMITTED or ROLLED_BACK once an operator has decided it.
         decides: Global identifier of the transaction whose other partners follow it; empty: none.
         partners: These.
-        by: Who has promised it; empty: whoever runs the manager, or an older version.
+        by: The actor that has promised it; empty: the account that runs the manager, or an older
+            version.
     """
 
     number: int
@@ -438,7 +439,7 @@ def decode_branch(payload: memoryview, address: int = 0) -> PreparedBranch:
 
 
 def _table(payload: memoryview, at: int, count: int) -> tuple[array[int], int]:
-    """A table of so many lengths, and where it ends."""
+    """Return a table of ``count`` lengths, and the position behind it."""
     lengths = array(LENGTH_TYPE)
     end = at + count * lengths.itemsize
     lengths.frombytes(payload[at:end])
@@ -452,8 +453,8 @@ class PartnerDecision:
     """A commit that partners are to be told of.
 
     Attributes:
-        by: Who has decided it, and says when all have carried it out; empty: whoever runs the
-            manager, or an older version.
+        by: The actor that has decided it, and says when all have carried it out; empty: the
+            account that runs the manager, or an older version.
     """
 
     partners: tuple[str, ...]
@@ -468,11 +469,11 @@ class Marks(Record, frozen=True):
         branch: Number of the prepared branch that it ends; 0: none.
         by_hand: How an operator has ended it; None: its coordinator has.
         gtrid: Of the transaction that it decides to commit; empty: none.
-        partners: To be told of that; without ``gtrid``: the database whose row has committed the
-            branch (with it, that stands in the branch's identifier).
-        reads: Who has read what it removes (``core/state/client_memory.py``).
-        by: Whose decision about ``gtrid`` it is; empty: of whoever runs the manager.
-        job: What it does for a job (``core/state/job_table.py``).
+        partners: To be told of that decision; without ``gtrid``: the database whose row has
+            committed the branch (with ``gtrid``, the branch's identifier names it).
+        reads: The readers of the messages that it removes (``core/state/client_memory.py``).
+        by: The actor that has decided about ``gtrid``; empty: the account that runs the manager.
+        job: Its progress for a job (``core/state/job_table.py``).
     """
 
     branch: int = 0

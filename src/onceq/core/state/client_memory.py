@@ -140,7 +140,7 @@ class Fences:
         whole = self.barred_s >= 0 and began_s(id.session) <= self.barred_s
         return whole and id.session not in outcomes
 
-    def told(self, id: TransactionId, outcomes: Outcomes, now: Now, age_s: int) -> None:
+    def bar(self, id: TransactionId, outcomes: Outcomes, now: Now, age_s: int) -> None:
         """Somebody is about to be told that this commit did not happen, or is not remembered.
 
         Raises:
@@ -179,14 +179,14 @@ def began_s(session: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A reader has read a queue up to a place, and what he has read is removed.
+    """A reader has read a queue up to a place, and the messages that it has read are removed.
 
     Attributes:
         queue: Its number.
-        reader: His name; "" is one, too.
-        query: Which life of him this is: a checkpoint has one, and another checkpoint another.
+        reader: Its name; "" is one, too.
+        query: The life of the reader: each checkpoint is a life of its own.
         to: Lookup identifier of the last place that was removed.
-        who: What he says of himself, for people.
+        who: The reader's description of itself, for people.
     """
 
     queue: int
@@ -234,8 +234,8 @@ class Readings:
         return self._of.get(queue, _NOBODY)
 
     def read(self, read: Read, at_s: int) -> None:
-        """A record says that somebody has read. The reader that has not for the longest time makes
-        room where there are too many: then he is not warned, and nothing else."""
+        """Apply a record of reading. If there are too many readers, the one that has not read for
+        the longest time makes room; its only loss is that it is not warned."""
         readers = self._of.setdefault(read.queue, {})
         before = readers.pop(read.reader, None)
         to = read.to

@@ -22,8 +22,8 @@ from onceq.model.limits import DOUBTS_MAX, LEFT_STREAMS_MAX, PASSED_RANGES_MAX
 from onceq.packet.acks import StreamMemory
 
 UNNAMED: Final = "private#00000000"
-"""Under this key older versions have noted what senders said of streams to any of their public
-queues: of which one is not known, so nothing of it is read from records or checkpoints."""
+"""Under this key older versions have noted the streams that senders reported for any of their
+public queues. The queue is not known, so records and checkpoints under the key are not read."""
 DOUBTS_QUEUE: Final = 6
 """Number of the hidden queue of messages in doubt (``DOUBTS_KEPT`` of ``core/state/state.py``)."""
 Place = tuple[int, int, int]
@@ -271,7 +271,7 @@ class Doubts:
 
 
 class Memories:
-    """What was accepted of streams, for senders that ask: the current one stands in Progress."""
+    """Accepted numbers of former streams, for senders that ask; Progress has the current ones."""
 
     def __init__(self) -> None:
         self._left: OrderedDict[tuple[bytes, str, int], StreamMemory] = OrderedDict()
@@ -279,7 +279,7 @@ class Memories:
         """Streams that were left, and the stream that goes on with what was not accepted of them
         (``core/transfer/abandoned_streams.py``)."""
         self.forgotten: dict[tuple[bytes, str], int] = {}
-        """By sender and queue: the newest stream of which nothing is known any more."""
+        """By sender and queue: the newest forgotten stream."""
 
     def advance(
         self, progress: Progress, stream: int, first: int, last: int, *, surely_new: bool

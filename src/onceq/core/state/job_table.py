@@ -1,8 +1,8 @@
 """Jobs of a queue manager: what is durable of them (``core/management/jobs.py``).
 
-A job goes through its queues in the order of their places, and what it does in one batch stands in
-one record with how far it is by then (``JobMark``, a mark of the change). So a crash can neither
-lose progress nor let a message be done twice, or counted twice.
+A job goes through its queues in the order of their places. One record has the changes of a batch
+together with the job's progress (``JobMark``, a mark of the change). So a crash can neither lose
+progress nor let a message be processed twice, or counted twice.
 
 The messages of a job are those that stood in its queues when it began: of each lane the counter
 behind the last of them is kept. What goes away and comes back is not met again.
@@ -30,7 +30,7 @@ class Source(NamedTuple):
 
     Attributes:
         number: Of the queue, which no other gets.
-        name: As whoever started the job has said it.
+        name: As the user who started the job has written it.
         ends: Pairs of a lane and the counter behind its last message at the start.
     """
 
@@ -116,11 +116,11 @@ class Job(MutableRecord):
     """One job.
 
     Attributes:
-        who, where: Who has started it, and from where; "": this process itself.
-        free: He runs the queue manager, and may do everything.
+        who, where: The actor that has started it, and from where; "": this process itself.
+        free: That actor runs the queue manager, and may do everything.
         began_s, ended_s: Second since 1970; 0: not yet.
         at, after: Index of its queue, and the lookup identifier behind which it goes on.
-        why: How it ended, if it was not done.
+        why: The reason for its end, if it was not done.
         into: Numbers of the queues here that it sends to; empty in older stores.
 
     The others: see ``JobView``.

@@ -289,8 +289,8 @@ class DueTimes:
         return heap[0] >> _SHIFT if heap else NEVER_S
 
     def take(self, now_s: int, count_max: int) -> list[int]:
-        """Counters of what is due, in the order of its times, up to so many. Each is told once,
-        until ``again`` says that it may be told again."""
+        """Return counters of due messages in the order of their times, up to the given number.
+        Each is returned once, until ``again`` says that it may be returned again."""
         found: list[int] = []
         while len(found) < count_max and self.next <= now_s:
             counter = heappop(self._heap) & _COUNTER

@@ -87,7 +87,7 @@ class EarlierStreams:
             del self._order[bisect_left(self._order, (base, stream), lo=self._start)]
 
     def forget(self, head: int, end: int) -> list[int]:
-        """Forget those of which nothing is here; returns them.
+        """Forget the streams without messages here; return them.
 
         Args:
             head: No message has a smaller counter.
@@ -367,9 +367,9 @@ class OutgoingQueue(AnyQueue):
     """Messages that wait for one destination queue of another manager.
 
     In the transactional lane numbers follow counters: number = counter - base, within the stream
-    that was begun last. ``old`` keeps the base of each earlier stream of which messages are still
-    here. ``also`` are other names, by key, of which a directory said that they mean the same
-    queue (EOD-3).
+    that was begun last. ``old`` keeps the base of each earlier stream that still has messages
+    here. ``also`` are other names, by key, that mean the same queue according to a directory
+    (EOD-3).
     """
 
     __slots__ = (
@@ -554,11 +554,11 @@ class OutgoingQueue(AnyQueue):
         return lane.next - 1 - self.base
 
     def base_of(self, stream: int) -> int | None:
-        """The base of a stream of which messages are here."""
+        """Return the base of a stream that has messages here."""
         return self.base if stream == self.stream else self.old.get(stream)
 
     def stretches(self) -> list[Stretch]:
-        """The streams of which messages may be here, in the order in which they are sent."""
+        """Return the streams that may have messages here, in the order in which they are sent."""
         return list(self.stretches_from(0))
 
     def stretches_from(self, counter: int) -> Iterator[Stretch]:
@@ -575,7 +575,7 @@ class OutgoingQueue(AnyQueue):
         return found
 
     def stretch_of(self, stream: int) -> Stretch | None:
-        """The positions of a stream of which messages are here."""
+        """Return the positions of a stream that has messages here."""
         if stream == self.stream:
             return Stretch(stream, self.base, OPEN_END)
         return self.old.of(stream, self.base)
@@ -647,8 +647,8 @@ class OutgoingQueue(AnyQueue):
         self.repair.asked = (0, 0)
 
     def ask(self, count: int) -> None:
-        """So many of those that were sent and are unacknowledged are transmitted again, from the
-        head on, and what they are answered with says what else is missing."""
+        """Transmit ``count`` of the sent and unacknowledged messages again, from the head on; the
+        answers to them say what else is missing."""
         lane, left, last = self.ordered_lane, count, 0
         head = lane.first_available()
         for first, size in lane.ranges(AVAILABLE, head, end=self.sent + 1):

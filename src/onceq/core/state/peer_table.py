@@ -1,7 +1,7 @@
-"""What is known of other managers: sessions, how far their streams are, and where receipts go.
+"""State of other managers: sessions, progress of their streams, and addresses of receipts.
 
-A session may serve thousands of outgoing queues. ``ReadyQueues`` has those of which something may
-leave, so that each acknowledgment does not look into all of them.
+A session may serve thousands of outgoing queues. ``ReadyQueues`` has the queues that may transmit,
+so that an acknowledgment does not examine all of them.
 
 A number at or below the last one accepted is a repetition only if the message has the identifier of
 the one that was accepted under it. With another identifier, two managers give numbers as one: a
@@ -142,8 +142,8 @@ class Progress:
     passed: tuple[tuple[int, int], ...] = ()
     """Ranges (both ends included) of numbers that were never accepted and never will be."""
     stale_stream: int = 0
-    """A stream left behind of which something came since the last message was accepted, and when:
-    running, for operators."""
+    """A stream that was left, and has sent something since the last message was accepted, and the
+    time: running, for operators."""
     stale_s: int = 0
     reset: Reset | None = None
     """The last time that an operator set it back."""
@@ -165,7 +165,7 @@ class Peer:
     who: Identification = ON_THIS_COMPUTER
     outgoing: set[int] = field(default_factory=set)
     turns: ReadyQueues = field(default_factory=ReadyQueues)
-    """Those of them of which something may leave."""
+    """The outgoing queues that may transmit."""
     messages: int = 0
     recoverable: int = 0
     acks: dict[tuple[bytes, str], None] = field(default_factory=dict)
@@ -178,7 +178,7 @@ class Peer:
     turned: dict[tuple[bytes, int], int] = field(default_factory=dict)
     """When (monotonic us) it may be told again that messages of a stream are turned away."""
     ends_told_us: int = 0
-    """When (monotonic us) it may be told again of which messages it will be told the end."""
+    """When (monotonic us) it may be told again which messages' ends it will be told."""
     telling: bool = False
     """Whether the queues are looked through for such an answer."""
     life: bytes = b""
@@ -332,9 +332,10 @@ class Given(Record, frozen=True):
     ``end``.
 
     A life begins with each start of the process. Its stream identifiers have a stamp of their own
-    in the high half, above that of every life before it, and its ordinals (the low half) begin at
-    random. So a life that went on from a copy of this store, or from which a backup has taken this
-    store back, gives others; and an identifier that is none of those here was given by such a life.
+    in the high half, above the stamp of every life before it, and its ordinals (the low half) begin
+    at random. So other identifiers come from a life that went on from a copy of this store, or from
+    a life that a restored backup has undone; and an identifier that is none of those here was given
+    by such a life.
 
     A durable table of ``State``, changed by ``apply_setup`` only; the rules are in
     ``core/peers/lives.py``.
@@ -398,7 +399,7 @@ class Lives:
         return any(g.stamp == high and g.first <= low < g.end for g in before)
 
     def copied(self, made_ns: int) -> bool:
-        """Whether a directory that was made then is another one than that of the present life."""
+        """Whether a directory that was made then is not the directory of the present life."""
         return 0 < self.made_ns != made_ns > 0
 
     def dump(self) -> dict[str, Any]:
@@ -487,7 +488,7 @@ class Bindings:
         return guid in self._count
 
     def forget(self, name: str) -> None:
-        """Whoever answers next is bound."""
+        """Bind the name to the manager that answers next."""
         gone = self._names.pop(name, None)
         if gone is not None:
             self._count[gone.guid] -= 1

@@ -72,8 +72,8 @@ class PositionBlock:
         self.fronts: array[int] | None = None
         """Bytes of the fronts of these; as long as ``rests``."""
         self.shared = False
-        """Whether a snapshot holds the tables: nothing but new rows at the end may change them, and
-        the states, of which it has a copy."""
+        """Whether a snapshot holds the tables: then only new rows at the end may change them, and
+        the states, because the snapshot has a copy of these."""
 
     def unshare(self) -> None:
         """Something in the tables is to be changed in its place: leave them to the snapshot."""
@@ -92,7 +92,7 @@ class PositionBlock:
         self.fronts += array(LENGTH_TYPE, (parts.front,)) * len(parts.rests)
 
     def in_one_part(self, at: int) -> None:
-        """A packet was written anew; the caller has seen to it that the table is not shared."""
+        """Forget the rest of a rewritten packet; the caller has made the table unshared."""
         if self.rests is not None and at < len(self.rests):
             self.rests[at] = 0
 
@@ -110,7 +110,7 @@ class PositionBlock:
             return list(whole)
         found: list[Range] = []
         parts = zip(self.fronts[a:b], self.rests[a:b], strict=True)
-        # The parts first: whatever they are too short for is left in ``whole``.
+        # The parts first: ``whole`` keeps the entries that have no part.
         for (front, rest), (address, size) in zip(parts, whole, strict=False):
             if rest:
                 found += ((address, front), (rest, size - front))
@@ -134,8 +134,8 @@ class PositionBlock:
 def scan_expired(
     block: PositionBlock, now_s: int, states: tuple[int, ...], found: list[Range], count_max: int
 ) -> tuple[int, int]:
-    """Add the ranges whose time is over to ``found``, up to so many messages; returns when the next
-    one's is, and how many these are.
+    """Add the expired ranges to ``found``, up to ``count_max`` messages; returns when the next one
+    expires, and the number of messages added.
 
     The expiry of a locked message waits for the outcome (CNF-3): an abort makes it due again.
     """
@@ -211,8 +211,8 @@ class PositionTables:
         self.notes: dict[int, int] = {}
         """Of some of those with a class: what is known beside it (``Message.note``)."""
         self.failures: dict[int, tuple[int, str]] = {}
-        """Of those that were received in vain: how often in places that they had before, and what
-        the last receiver has said of it, ``""``: nothing (finding U2)."""
+        """For messages whose receipt was undone: how often in their former places, and the reason
+        that the last receiver gave, ``""``: none (finding U2)."""
         self.moved: dict[int, tuple[int, int]] = {}
         """Of those that came by a move: how many moves, and the second of the last (SND-22)."""
 
@@ -288,8 +288,8 @@ class PositionTables:
     def take(
         self, *, count_max: int, bytes_max: int, start: int = 0, end: int = 1 << 62
     ) -> list[Range]:
-        """Available messages in order, before counter ``end``: at most so many and so large, but
-        one at least."""
+        """Return available messages in order, before counter ``end``: at most ``count_max``
+        messages and ``bytes_max`` bytes, but one message at least."""
         end = min(end, self.next)
         if count_max == 1:
             at = self.first(AVAILABLE, max(self.cursor, start), end)

@@ -14,9 +14,9 @@ What must hold, and what would break otherwise:
   would name another message (I18). Tables of 4,096 rows are let go of when all their messages are
   gone, so a queue that runs for years stays small.
 * ``available``, ``locked``, ``awaiting`` and ``bytes`` change with each byte of state, in one
-  place: they are what quotas and operators see, and are not counted anew (I19).
+  place: quotas and operators see them, and nothing counts them again (I19).
 * No kept row lies before ``head``, and no available one before ``cursor``: both only make searches
-  short, and one that is too far ahead would hide a message for ever.
+  short, and one that is too far ahead would hide a message without end.
 
 Ranges of counters are the unit of every operation, so that a transaction of a thousand messages
 costs little more than one of ten. ``core/state/positions.py`` has what the states mean.
@@ -26,8 +26,8 @@ Also here:
 * State machines as tables: of the link of an outgoing queue, and of the position of a message.
 
 Upholds: I17 (give-back: an entry never moves), I18 (lookup identifiers never change or repeat),
-I19, I24 (no object for each waiting message), I2, I22, I26 (whatever ends a link leads to the next
-attempt, or waits for an event that does).
+I19, I24 (no object for each waiting message), I2, I22, I26 (each end of a link leads to the next
+attempt, or waits for an event that leads to it).
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class Positions(PositionTables):
             self.locked += change
 
     def remove(self, first: int, count: int, *, keep_bytes: bool = False) -> None:
-        """Take a range out for good, whatever states its positions are in.
+        """Take a range out for good, in any states of its positions.
 
         Args:
             keep_bytes: The packets live on elsewhere (a dead-letter queue took them over).
@@ -334,7 +334,7 @@ class Positions(PositionTables):
     # ---- expiry -------------------------------------------------------------------------
 
     def expired(self, now_s: int, states: tuple[int, ...], count_max: int = 1 << 62) -> list[Range]:
-        """Ranges in one of ``states`` whose time is over; sets ``next_expiry`` anew.
+        """Return expired ranges in one of ``states``; updates ``next_expiry``.
 
         Args:
             count_max: Messages after which the search ends; there may be more.
@@ -518,7 +518,7 @@ class Transition(Record, frozen=True):
     Attributes:
         moves: From a state to a state, in the order in which they are carried out.
         strict: Whether every position of the range must be in one of these states.
-        ends: Whether no message of the range is left, whatever its state was.
+        ends: Whether no message of the range is left, in any state.
     """
 
     moves: tuple[tuple[int, int], ...]

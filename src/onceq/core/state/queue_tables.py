@@ -2,8 +2,8 @@
 
 These are the tables of ``State`` that hold queues, subqueues and outgoing queues; records alone
 change them (``State.apply`` and ``State.apply_setup``). The maker of a queue is noted when it is
-made and kept as long as the queue exists, whatever rights the maker has later; what the account
-that runs the queue manager has made is not noted.
+made and kept as long as the queue exists, even if the maker loses its rights. Queues that the
+account that runs the queue manager has made have no noted maker.
 
 A message that moves between a queue and its subqueues keeps its packet, the second of its arrival,
 its lifetime (unless a poison policy sets it aside for people), and the senders that ask how it
@@ -87,7 +87,7 @@ class Makers:
         self._of: dict[int, str] = {}
         """By number."""
         self.subqueues = 0
-        """Subqueues that are counted, whoever has made them."""
+        """All counted subqueues, of any maker."""
         self.streams = OwnerCounts()
         """Incoming streams that are remembered, by the GUID, in hexadecimal, of their sender."""
         self.counts = {
@@ -98,7 +98,7 @@ class Makers:
         """Who has made one; "": the account that runs the queue manager, or nobody knows."""
         return self._of.get(number, "")
 
-    def made(self, queue: AnyQueue, who: str) -> None:
+    def note_maker(self, queue: AnyQueue, who: str) -> None:
         """Somebody has made it."""
         if queue.number not in self._of:
             self._of[queue.number] = who
@@ -108,7 +108,7 @@ class Makers:
         """Somebody owns a queue of that number, if it is there (0: older stores do not say which):
         before makers were noted, that was who had made it."""
         if queue is not None and number in (0, queue.number):
-            self.made(queue, who)
+            self.note_maker(queue, who)
 
     def gone(self, queue: AnyQueue) -> None:
         """It is there no more."""
@@ -135,8 +135,8 @@ DAMAGED = 7
 JOURNAL_BIT = 1 << 31
 """The journal of a queue has the number of the queue, and this bit."""
 DOUBTS_KEPT = DOUBTS_QUEUE
-"""Hidden queue of messages in doubt of which no dead letter was wanted: their senders asked to be
-told how they end (``core/transfer/in_doubt.py``)."""
+"""Hidden queue of messages in doubt whose senders want no dead letter, and asked to be told how
+the messages end (``core/transfer/in_doubt.py``)."""
 SYSTEM_QUEUES = {
     DEAD_XACT: ("system$;deadxact", True),
     DEAD_LETTER: ("system$;deadletter", False),
@@ -166,7 +166,7 @@ class QueueTables:
         """Numbers of the outgoing queues by the name under which their manager is bound."""
         self.streams: dict[int, OutgoingQueue] = {}
         self.drained: dict[int, int] = {}
-        """Of the last streams of which nothing is here any more: numbers of outgoing queues."""
+        """Numbers of outgoing queues by their last streams, for streams without messages here."""
         self.answering: dict[int, None] = {}
         """Numbers of the outgoing queues that exist only to answer strangers."""
         self.homes_kept = False
@@ -218,7 +218,7 @@ class QueueTables:
             case setups.SubqueueDropped(number):
                 self.drop_subqueue(number)
             case setups.MakerKnown(number, who):
-                self.makers.made(self.all_queues[number], who)
+                self.makers.note_maker(self.all_queues[number], who)
             case setups.FailureTold(places, why):
                 self.failed(places, why)
             case setups.PlacesBegun(first):
@@ -432,7 +432,7 @@ class QueueTables:
                 yield queue, index, lane
 
     def recount(self) -> dict[int, int]:
-        """Messages of each queue counted anew from the tables (I19)."""
+        """Count the messages of each queue from the tables, without the kept totals (I19)."""
         return {
             queue.number: sum(
                 count
@@ -445,7 +445,7 @@ class QueueTables:
 
 
 def carry_failures(lane: Positions, first: int, count: int, into: Positions, place: int) -> None:
-    """How often messages were received in vain, and why, goes with them to their new places."""
+    """Copy the undone receipts of messages, and the reasons, to their new places."""
     if not lane.aborts and not lane.failures:
         return
     for at in range(count):

@@ -43,7 +43,7 @@ class QueueHandle:
     deleted: bool = False
     """The queue was deleted under it: it can only be closed (Q-37)."""
     who: str = ""
-    """What its owner says of himself."""
+    """The owner's description of itself."""
     said: FormatName | None = None
     """Of one for sending to one queue: the name that its owner has used."""
     since_s: int = 0

@@ -155,8 +155,8 @@ class RangeChange:
 
 @dataclass(frozen=True, slots=True)
 class RestOf:
-    """Packets of a put of which only the fronts are written; the rest of each, from its properties
-    on, is the same as in a packet of an earlier put of the record.
+    """Packets of a put whose fronts alone are written; the rest of each, from its properties on, is
+    the same as in a packet of an earlier put of the record.
 
     Attributes:
         put: Index of that put; its packets are whole.
@@ -187,7 +187,7 @@ class Put:
             their lengths only then; 0: they come with the record.
         rest_of: Only the fronts come with the record; ``packets`` has these, and the lengths of
             the whole packets.
-        due: Second from which they can be received; 0: at once. They stand in a subqueue, or in an
+        due: Second from which they can be received; 0: at once. They are in a subqueue, or in an
             outgoing queue.
     """
 

@@ -545,9 +545,10 @@ class RightsGiven(Setup, frozen=True, tag="rights-given"):
 
     Attributes:
         rights: Words (``model/rights.py``).
-        owner: He owns the queue, because he has made it.
-        queue: Number of the queue that this goes with; 0: it stays, whatever queue has such a name.
-        by: Who has given it; "": the account that runs the queue manager.
+        owner: The actor owns the queue, because it has made it.
+        queue: Number of the queue that this goes with; 0: it applies to every queue of such a
+            name, also to later ones.
+        by: The actor that has given it; "": the account that runs the queue manager.
     """
 
     who: str
@@ -706,7 +707,7 @@ class RowsMissing(Setup, frozen=True, tag="rows-missing"):
 
 
 class RowsForgotten(Setup, frozen=True, tag="rows-forgotten"):
-    """A last agent is taken as it is, whatever rows it has lost."""
+    """A last agent is accepted with its present rows, even if it has lost some."""
 
     table = "branches"
     agent: str
@@ -722,9 +723,9 @@ class GroupCommitted(Setup, frozen=True, tag="group"):
         prefix: Of the global identifiers.
         at: Second.
         branches: Numbers, in order.
-        target, digest: Where it went and what was in it, as the application said; empty: it did
-            not.
-        by: Whose application it is; empty: of whoever runs the manager.
+        target, digest: Destination and digest of the batch, as the application said; empty: it
+            did not.
+        by: The owner of the application; empty: the account that runs the manager.
     """
 
     app: str

@@ -348,7 +348,7 @@ def restore(state: State, checkpoint: bytes) -> None:
             getattr(state, attribute).load(head[name])
     for number in head.get("answering", ()):
         state.answers_only(state.outgoing_numbered(number))
-    # Older stores do not tell: whoever has a stream there is no stranger.
+    # Older stores do not tell: a sender that has a stream there is no stranger.
     heard = head.get("heard") or [[source, 0] for source, *_ in head["progress"]]
     state.first_heard = {bytes.fromhex(source): at_s for source, at_s in heard}
     for number, first, before in head.get("served", ()):
@@ -393,7 +393,7 @@ def _restore_tables(state: State, head: dict[str, Any]) -> None:
     for number in head.get("answers", ()):
         state.outgoing_numbered(number).answers = True
     for number, who in head.get("makers", ()):
-        state.makers.made(state.all_queues[number], who)
+        state.makers.note_maker(state.all_queues[number], who)
     if "makers" not in head:
         for grant in state.policy:
             if grant.owner:

@@ -113,7 +113,7 @@ class EarlyRuns:
         self.shown = 0
         self._of_session: Counter[int] = Counter()
 
-    def came(self, key: Key, session: int, queue: int, run: ArrivedRun) -> bool:
+    def keep_run(self, key: Key, session: int, queue: int, run: ArrivedRun) -> bool:
         """A run is ahead in the stream that its receiver is in, or in one that it cannot enter yet;
         whether it could be kept."""
         found = self.streams.get(key)
@@ -254,11 +254,11 @@ class ConnectAttempt:
 
     Attributes:
         caller: The outgoing queue for which a session was asked for; 0: none is under way.
-        session: The one that was made last, while it is there; 0 else.
-        retry_us: Nobody tries it before that time (monotonic); 0: whoever wants may.
+        session: The session that was made last, as long as it exists; 0 else.
+        retry_us: No attempt begins before that time (monotonic); 0: any queue may begin one.
         reason: Why the last attempt has failed.
         waiting: Numbers of the outgoing queues that wait for the attempt under way, or the next.
-            It may hold some that do not any more.
+            It may hold queues that no longer wait.
     """
 
     way: Way
@@ -269,7 +269,7 @@ class ConnectAttempt:
     waiting: dict[int, None] = field(default_factory=dict)
 
     def taken(self) -> list[int]:
-        """Those that wait; whoever comes from now on waits for what is next."""
+        """Return the queues that wait, and forget them; later queues wait for the next attempt."""
         numbers, self.waiting = list(self.waiting), {}
         return numbers
 
@@ -314,7 +314,7 @@ class ConnectAttempts:
         return contact
 
     def closed(self, session: int) -> ConnectAttempt | None:
-        """A session is over; of which contact, if of any."""
+        """A session is over: return its contact, if it has one."""
         contact = self._by_session.pop(session, None)
         if contact is not None:
             contact.session = 0
@@ -404,7 +404,7 @@ class PeerSessions:
         self.of: dict[bytes, set[int]] = {}
         """Numbers of the sessions with a manager."""
         self.full_windows: set[int] = set()
-        """Numbers of the outgoing queues of which more waits than may be under way."""
+        """Numbers of the outgoing queues with more waiting messages than may be under way."""
         self.computer_names: dict[bytes, str] = {}
         """Computer names of other managers, as far as a session has shown them."""
         self.return_to: dict[bytes, str] = {}
@@ -420,7 +420,7 @@ class PeerSessions:
         """Numbers of the outgoing queues that have got a session which was there before."""
         self.watch = Watch()
         self.settling: set[int] = set()
-        """Streams of which a receiver has said what it accepted, and that takes several steps."""
+        """Streams whose accepted messages a receiver has reported; the work takes several steps."""
         self.early = EarlyRuns()
         """What came before something that is missing."""
 
@@ -453,8 +453,8 @@ def _remember(known: dict[bytes, str], guid: bytes, text: str) -> None:
 class Target:
     """One destination of a send.
 
-    Running tables, written by the rooms ``names`` and ``management``. What was found for a name
-    holds until queues, routes or the directory change: whoever changes one of them calls
+    Running tables, written by the rooms ``names`` and ``management``. The result for a name holds
+    until queues, routes or the directory change: code that changes one of them calls
     ``NameTable.changed``.
 
     Attributes:
@@ -476,7 +476,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class StoredBatch:
-    """A batch that stands in the log already, as packets (``core/send.py``).
+    """A batch that is in the log already, as packets (``core/send.py``).
 
     Attributes:
         message: Number of the first message.
@@ -552,7 +552,7 @@ class CheckedBatch:
 
 
 ROUTES_MAX = 1_024
-"""Routes of sends that are remembered; when there are more, all are found anew."""
+"""Routes of sends that are remembered; when there are more, all are found again."""
 
 
 class Mode(IntEnum):
@@ -582,7 +582,7 @@ class NameTable:
         """Names of this computer that mean another one where others read them."""
         self.addresses = tuple(sorted(addresses))
         self.book = AddressBook.of(peers, {})
-        """Where other managers are, to say it: connections are made by whoever has a network."""
+        """Addresses of other managers, to show them; the service makes the connections."""
         self.routes_to = routes
         """GUID of a manager to the computer name of the one that passes messages on to it."""
         self.mode = Mode.WORKGROUP
@@ -593,13 +593,13 @@ class NameTable:
         self.rights_trouble = ""
         """Why what the directory says of rights is not followed."""
         self.computer_guids: frozenset[bytes] = frozenset()
-        """Managers that stand in the directory."""
+        """Managers that the directory lists."""
         self.places: dict[str, OutgoingQueue] = {}
         """The outgoing queue of each place: all names that lead there share it (EOD-3)."""
         self.by_guid: dict[bytes, list[OutgoingQueue]] = {}
         """Outgoing queues whose manager is known by GUID: any session with it serves them."""
         self.ending: set[int] = set()
-        """Outgoing queues of which messages are ended, because their queues have left the
+        """Outgoing queues whose messages are being ended, because their queues have left the
         directory."""
         self.targets: dict[str, tuple[Target, ...]] = {}
         """What was found for a name to send to."""
@@ -609,7 +609,7 @@ class NameTable:
         """What was found for sends with the same properties."""
 
     def changed(self) -> None:
-        """Queues, routes or the directory have changed: look for every name anew."""
+        """Queues, routes or the directory have changed: find every name again."""
         self.targets.clear()
         self.sources.clear()
         self.routes.clear()

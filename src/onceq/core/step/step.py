@@ -77,19 +77,21 @@ class Step:
         state: What is durable; only ``record``, ``prepared`` and ``setup`` change it.
         units, readers, sessions, names: What is running, each written by the rooms that its module
             names.
-        actors, places: Owners that are not this process itself: who they are, and from where.
-        limited: Those of them that may not do everything.
+        actors, places: Actor and address of each owner that is not this process itself.
+        limited: Owners that may not do everything.
         who: Names of these, as they are kept and counted.
-        tokens_due_us: When connections are looked at whose tokens expire.
+        tokens_due_us: When connections whose tokens expire are checked.
         position: Where the next record will begin.
-        timers: Heap of (monotonic us, what, whom); whoever is woken looks whether it still holds.
+        timers: Heap of (monotonic us, kind, object); the code that a timer wakes checks whether it
+            still applies.
         touched: Numbers of queues and outgoing queues in which something has become available.
         emptied: Numbers of subqueues that may have become empty, or unused.
-        watching: Kinds of timers that are set, of those of which one serves all: UNDECIDED.
-        works: What takes more than one step, and is under way; each goes on in its turn.
-        expired: Whether the last portion ended what is over, and other works come before the next.
-        ended: How messages ended last that nobody received.
-        counts: What has happened since the start, for metrics.
+        watching: Kinds of set timers, among the kinds that need one timer only: UNDECIDED.
+        works: Works under way that take more than one step; each goes on in its turn.
+        expired: Whether the last portion ended expired messages, and other works come before the
+            next.
+        ended: The last ends of messages that nobody received.
+        counts: Counts of events since the start, for metrics.
         job_troubles: What running jobs wait for, by number.
         told: What the operator was told of, and until when (seconds) not again.
         scrub: How far the last look at every stored byte has come.
@@ -158,7 +160,7 @@ class Step:
                 touched[move.to] = None
             for number, _, _ in move.copies_to:
                 touched[number] = None
-            # Whatever ends a message makes room for the next one.
+            # Each end of a message makes room for the next one.
             if move.op in GIVES_BACK or move.queue in full_windows:
                 touched[move.queue] = None
             if move.op in UNRECEIVED and isinstance(self.state.all_queues[move.queue], Queue):
@@ -267,7 +269,7 @@ class Step:
             self.who[owner] = str(actor)
 
     def known_by(self, owner: int) -> str:
-        """Who an owner is, for what is kept; "" for whoever runs the manager."""
+        """Return the name of an owner for records; "" for the account that runs the manager."""
         return self.who.get(owner, "")
 
     # ---- timers -------------------------------------------------------------------------
@@ -281,7 +283,7 @@ class Step:
         heappush(self.timers, (at_us, what, whom))
 
     def later_us(self, seconds: float) -> int:
-        """Monotonic time so many seconds from now."""
+        """Return the monotonic time in microseconds, ``seconds`` from now."""
         return self.now.mono_us + int(seconds * 1_000_000)
 
 
@@ -314,8 +316,8 @@ def check(step: Step, by: str, thing: Thing, counts: OwnerCounts) -> None:
 
 
 def answered(source: bytes) -> str:
-    """For whom answers to the messages of a queue manager are made: that manager, this one too, so
-    that nobody who asks for answers comes near the reserve."""
+    """Return the actor for which answers to a queue manager's messages are made: that manager, this
+    one too, so that requests for answers cannot use the reserve."""
     return str(Actor(ActorKind.PEER, guid_text(source)))
 
 
@@ -437,7 +439,7 @@ def take_numbers(step: Step, change: Change, count: int) -> int:
         state.number_ceiling = 0
     after = first + count
     if after > state.number_ceiling:
-        # What is sent express stands in no record that anybody waits for, but its numbers must
+        # No record that anybody waits for has express messages, but their numbers must
         # not come again: the receiver would take the next message for a repetition.
         step.setup(NumbersReserved(ceiling=after + NUMBERS_RESERVED))
     change.next_message = after if after <= MESSAGE_NUMBER_MAX else 1

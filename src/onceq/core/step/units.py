@@ -1,16 +1,16 @@
 """Units of work that are not over: of clients, and branches of external transactions.
 
-Running tables, written by the room ``transaction``: a crash loses them, and what was prepared is
-made anew from the durable branches. A client does not wait for the answer to its begin. Why a unit
-of work was not begun, or was ended by this manager, is therefore remembered for a while, and said
-to whatever is asked of it next.
+Running tables, written by the room ``transaction``: a crash loses them, and prepared work is made
+again from the durable branches. A client does not wait for the answer to its begin. So this manager
+remembers for a while why it did not begin a unit of work, or ended it, and answers the next request
+about it with that reason.
 
 Also here:
 
 * Who has queues open, waits for messages, or stands at a place in a queue.
 * What has happened to messages since the start: counts, and how the last ones ended.
 
-Upholds: I17, I24 (a bounded number of counters, of ranges and of queues, whatever others say).
+Upholds: I17, I24 (a bounded number of counters, of ranges and of queues, under any requests).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from onceq.model.shares import OwnerCounts
 KEY_BYTES: Final = 32
 """Of the key of a life."""
 REFUSED_MAX = 1_024
-"""Transactions not begun, or over, of which it is remembered why; the oldest go first."""
+"""Remembered reasons for transactions not begun, or over; the oldest go first."""
 
 
 @dataclass(slots=True)
@@ -56,8 +56,8 @@ class HeldRange(RangeChange):
 
 
 class CopiedRange(HeldRange):
-    """One that is received, and of which the journal of its queue keeps copies in any case. Never
-    promised to a coordinator."""
+    """A received range that the journal of its queue copies in any case. It is never promised to a
+    coordinator."""
 
     __slots__ = ()
 
@@ -67,7 +67,8 @@ class GroupOver:
     """No further branch of this group is to be prepared.
 
     Attributes:
-        by: Who has said so, of his own branches; empty: whoever runs the manager, of all.
+        by: The actor that has said so of its own branches; empty: the account that runs the
+            manager, of all branches.
     """
 
     prefix: bytes
@@ -131,8 +132,8 @@ class Units:
         self.telling: dict[bytes, int] = {}
         """Decisions that an application is telling to its partners, and its owner number."""
         self.refused: dict[tuple[int, int] | Xid | GroupOver, OnceqError] = {}
-        """Why transactions could not be begun, or they or groups are over, for whatever is asked
-        of them next."""
+        """Why transactions could not be begun, or they or groups are over, for the next request
+        about each."""
         self.idle_look_us = 0
         """When (monotonic us) it is looked for forgotten ones next; 0: it is not."""
         self.open_bytes = 0
@@ -175,7 +176,7 @@ class Units:
         return all_of_it or self.refused.get(GroupOver(prefix, by))
 
     def refuse_from_now_on(self, what: tuple[int, int] | Xid | GroupOver, why: OnceqError) -> None:
-        """Say why to whatever is asked next of a transaction or branch that is not there."""
+        """Answer the next request about a missing transaction or branch with this error."""
         self.refused[what] = why
         if len(self.refused) > REFUSED_MAX:
             del self.refused[next(iter(self.refused))]
@@ -323,7 +324,7 @@ class Readers:
 
 
 def _drop(table: dict[int, dict[K, None]], one: int, key: K) -> None:
-    """Forget an entry of somebody, and him with the last one."""
+    """Forget an entry of a key, and the key with its last entry."""
     entries = table[one]
     del entries[key]
     if not entries:
@@ -360,7 +361,7 @@ class Counts:
         refused: Requests, by the code of the error.
         reports_dropped: Trace reports that no report queue has taken: it is full, or nobody can say
             now where it is.
-        noted: What the log is told of, and the class: of how many messages, and the queue of the
+        noted: For each kind of log line and class, the number of messages and the queue of the
             last ones.
     """
 

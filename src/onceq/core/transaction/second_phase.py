@@ -228,7 +228,7 @@ def commit(step: Step, item: CommitGroup) -> None:
         raise errors.GroupOfAnotherQuery(
             f"{item.app!r} has committed up to version {known.version} for query {known.query}, "
             f"and now query {item.query} asks for version {item.version}: its versions begin "
-            "anew, so batches would be taken for those that were committed before"
+            "again, so batches would be taken for those that were committed before"
         )
     if known is not None and item.version <= known.version:
         _same(known, item)

@@ -55,14 +55,15 @@ class Verb(Enum):
     A branch is the part of somebody else's transaction that this manager carries out. Its life has
     two halves, and one record between them:
 
-    * *Before prepare* the branch is work like any other: nothing of it is durable, and whoever is
-      lost takes it along (presumed abort). Work is associated with one application at a time. It
-      may rest, SUSPENDED, and be resumed by whoever knows the branch; or it has ENDED, and others
-      may join it. XA wants both: a suspended branch is not done, so it cannot be prepared.
+    * *Before prepare* the branch is work like any other: nothing of it is durable, and the loss of
+      its application or of this manager ends it (presumed abort). Work is associated with one
+      application at a time. It may rest, SUSPENDED, and any application that knows the branch may
+      resume it; or it has ENDED, and others may join it. XA wants both: a suspended branch is not
+      done, so it cannot be prepared.
     * *Prepare* is the promise of both outcomes (I20). From then on nobody here may decide: not the
       application, not a restart, not idleness. Only the coordinator's verbs lead out of PREPARED,
-      and an operator, who then has to answer for it: his decision stays, until the coordinator has
-      it forgotten, because that may have decided otherwise (XTX-8).
+      and an operator, who then has to answer for it: the operator's decision stays, until the
+      coordinator has it forgotten, because the coordinator may have decided otherwise (XTX-8).
 
     One exception is no loss of a promise: a branch whose coordinator is this very manager, and of
     which it knows that no decision is on record and none can come (``second_phase.py``).
@@ -74,7 +75,7 @@ class Verb(Enum):
     ``docs/reference/states.md`` shows the table as a picture, drawn from ``PHASES``.
     """
 
-    __hash__ = object.__hash__  # that of Enum is a call of Python, for each table that is read
+    __hash__ = object.__hash__  # Enum's own is a call of Python, for each table that is read
 
     START = "started"
     """xa_start: work begins."""
@@ -443,7 +444,7 @@ def outcome(step: Step, item: AskOutcome) -> None:
     now, age_s = step.now, step.settings.outcome_age_s
     answer = step.state.outcomes.ask(item.id, now.wall_s, age_s)
     if answer is not Outcome.COMMITTED:
-        step.units.fences.told(item.id, step.state.outcomes, now, age_s)
+        step.units.fences.bar(item.id, step.state.outcomes, now, age_s)
     step.answer(item.owner, item.request, answer)
 
 

@@ -414,7 +414,7 @@ def commit(step: Step, item: requests.CommitBranch) -> None:
             undo(step, tx)
             raise errors.RolledBack(f"branch {item.xid} had failed, and was rolled back")
     result = carry_out(step, tx, by_hand=by_hand)
-    _told(step, item.xid)
+    _end_telling(step, item.xid)
     if item.by_hand:
         _decided_by_hand(step, item.xid, "committed")
     step.answer(item.owner, item.request, result)
@@ -435,13 +435,13 @@ def rollback(step: Step, item: requests.RollbackBranch) -> None:
         return
     undo_promised(step, tx, by_hand=by_hand)
     step.units.telling.pop(tx.gtrid, None)
-    _told(step, item.xid)
+    _end_telling(step, item.xid)
     if item.by_hand:
         _decided_by_hand(step, item.xid, "rolled back")
     step.answer(item.owner, item.request, None)
 
 
-def _told(step: Step, xid: Xid) -> None:
+def _end_telling(step: Step, xid: Xid) -> None:
     """End the application's work where a row decides, when the outcome is reported here."""
     if agent_of(xid):
         step.units.telling.pop(xid.gtrid, None)

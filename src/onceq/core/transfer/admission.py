@@ -204,7 +204,7 @@ def _too_late(step: Step, run: ArrivedRun) -> bool:
     return lifetime < NEVER_S - 1 and age > lifetime
 
 
-def heard(
+def trim_run(
     step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None, *, again: bool = False
 ) -> ArrivedRun:
     """Return the run without the reports that its destination does not make (Q-17) or that its

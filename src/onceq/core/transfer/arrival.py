@@ -26,7 +26,7 @@ from onceq.core.inputs import Arrived
 from onceq.core.names import arrival_key
 from onceq.core.peers.duplicate_identity import ended_elsewhere, sent_more
 from onceq.core.peers.lives import gave
-from onceq.core.peers.strangers import NAMED_CHARS_MAX, SWEPT_FROM, came, sweep, unasked_room
+from onceq.core.peers.strangers import NAMED_CHARS_MAX, SWEPT_FROM, note_name, sweep, unasked_room
 from onceq.core.peers.trust import (
     believes_final_ack,
     believes_order_ack,
@@ -45,9 +45,9 @@ from onceq.core.transfer.admission import (
     ending_of,
     expect_answers,
     fates,
-    heard,
     refusal_of,
     room_for,
+    trim_run,
 )
 from onceq.core.transfer.connecting import connect
 from onceq.core.transfer.forward import forward, pass_on
@@ -104,7 +104,7 @@ def plain(step: Step, peer: Peer, run: ArrivedRun) -> bool:
     no room for their dead letters."""
     key, queue = arrival_key(step, run.destination, run.sent_to)
     if not peer.actor.free or step.settings.quiet_system_queues:
-        run = heard(step, peer, run, queue, again=run.http)
+        run = trim_run(step, peer, run, queue, again=run.http)
     new = new_places(step, run, key)
     if not new:
         return True
@@ -190,7 +190,7 @@ def arrived(step: Step, item: Arrived) -> None:
     # The rest of a longer host is a domain behind one of the names here, or it is no name.
     named = run.destination.direct.partition("\\")[0][:NAMED_CHARS_MAX]
     if run.kind == USER and not elsewhere and named not in step.sessions.watch.heard:
-        came(step, peer, run, named)
+        note_name(step, peer, run, named)
     if run.onward:
         if not pass_on(step, item.session, run, room=room_for(step, run)):
             return
@@ -278,7 +278,7 @@ def _http_takes(step: Step, peer: Peer, run: ArrivedRun) -> bool:
     if not room_for(step, run):
         step.act(Declined(peer.session, 500, "no room for more messages now"))
         return False
-    run = heard(step, peer, run, queue)
+    run = trim_run(step, peer, run, queue)
     refusal = refusal_of(step, peer, run, queue, len(run.packets.data))
     if refusal == MessageClass.NACK_QUEUE_EXCEED_QUOTA:
         step.act(Declined(peer.session, 500, "the queue is full"))

@@ -43,7 +43,7 @@ from collections.abc import Iterable, Iterator
 
 from onceq.core.ending.ending import ENDED_AT_ONCE, gave_up, journal_room, keeps_refusal
 from onceq.core.ending.table import FATES, Ending, Fate, Side, When
-from onceq.core.peers.duplicate_identity import found_of, told
+from onceq.core.peers.duplicate_identity import found_of, note_other_life
 from onceq.core.peers.trust import FORGED, disbelieve, serves, settles, turned_away_by
 from onceq.core.receive.lookup import ordered
 from onceq.core.state.in_doubt_table import ANYBODY, Doubt
@@ -91,7 +91,7 @@ def settling(step: Step, peer: Peer, run: ArrivedRun) -> None:
             turned_away_by(step, peer, said)
             turned(step, peer, said)
         elif isinstance(said, TwoLives):
-            told(step, peer, said)
+            note_other_life(step, peer, said)
         elif isinstance(said, EndsAsked):
             tell(step, peer, said)
         elif isinstance(said, EndsOpen):

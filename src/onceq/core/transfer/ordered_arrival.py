@@ -7,7 +7,7 @@ when the progress has reached it.
 
 Also here:
 
-* An incoming stream: where an arriving message stands in it, and what follows; the theory.
+* An incoming stream: the position of an arriving message in it, and what follows; the theory.
 * The receiver filter: find the position of an arriving run in its stream, and judge it.
 
 Upholds: I4, I5, I6, I9, I24, I7.
@@ -34,7 +34,14 @@ from onceq.core.state.peer_table import Peer, Progress
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_FINAL, PUT_HTTP, PUT_WANTS, Advance, Put
 from onceq.core.step.step import ChangeBuilder, Step
-from onceq.core.transfer.admission import admit, ending_of, expect_answers, fates, heard, room_for
+from onceq.core.transfer.admission import (
+    admit,
+    ending_of,
+    expect_answers,
+    fates,
+    room_for,
+    trim_run,
+)
 from onceq.core.transfer.order_acknowledgments import beginning_missing, schedule_ack
 from onceq.model.marks import NEVER_S
 from onceq.model.record import Record
@@ -50,7 +57,7 @@ class StreamState(Enum):
     """What a stream is for its receiver.
 
     A network repeats, delays and reorders what it carries. A sender transmits again, after each new
-    connection, whatever was not acknowledged. A backup may be put back, or a copy run beside its
+    connection, all unacknowledged messages. A backup may be put back, or a copy run beside its
     original. In all of this a receiver must accept each message once and in order (I4, I5), and it
     cannot keep a list of what it has accepted (I24). It keeps two numbers for each sender and
     queue: the stream that it is in, and the last number that it has accepted there (EOD-21). They
@@ -60,9 +67,9 @@ class StreamState(Enum):
       stream that is not greater than the present one is over (EOD-23). It is not enough that a
       stream is another one: the first message of a stream that was left may still be under way, and
       would be accepted a second time.
-    * *A message names the one before it, anew for each transmission* (EOD-6). So it is next if that
-      one was accepted, whatever its own number: what expired in between leaves no gap (EOD-8). And
-      a stream begins with the message that has nothing before it (EOD-24).
+    * *A message names the one before it, again in each transmission* (EOD-6). So it is next if that
+      one was accepted, with any number of its own: messages that expired in between leave no gap
+      (EOD-8). And a stream begins with the message that has nothing before it (EOD-24).
     * *A number is given once* (EOD-5, I7). If it comes again with another message, two managers
       send as one. It is not accepted, and not acknowledged either: an acknowledgment would let one
       of them forget a message that nobody has (I9, I25).
@@ -84,7 +91,7 @@ class StreamState(Enum):
 
 
 class Standing(Enum):
-    """Where an arriving message stands in its stream."""
+    """The position of an arriving message in its stream."""
 
     FIRST = "nothing before it"
     """It names no message before it."""
@@ -239,7 +246,7 @@ def show_early(step: Step, peer: Peer, source: bytes, key: str) -> bool:
 def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | None) -> bool:
     """Judge a run, and store or refuse what is next; False without room."""
     if not peer.actor.free or step.settings.quiet_system_queues:
-        run = heard(step, peer, run, queue, again=run.http)
+        run = trim_run(step, peer, run, queue, again=run.http)
     direct = run.destination.kind == DIRECT
     address = peer.address if direct and peer.peer == run.source else ""
     if step.sessions.return_to.get(run.source, "") != address:
@@ -274,7 +281,7 @@ def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | No
             return False
         if step.state.restored is not None:
             # It compares the run with the progress that is about to advance.
-            lives.came(step, run, progress, skip)
+            lives.check_first_run(step, run, progress, skip)
         # One record for each part: after a crash in between, the progress is at the end of a part,
         # and the sender brings the rest again.
         parts = fates(step, queue, packets, refusal) if refusal else [(0, packets, 0)]
@@ -297,7 +304,7 @@ def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | No
         # had come (EOD-32).
         known = run.stream == stream and progress.session != peer.session
         at_once = known and not peer.http
-        _came(step, peer, run, progress, queue)
+        _note_arrival(step, peer, run, progress, queue)
         progress.since_ack += count
         schedule_ack(step, progress, at_once=at_once)
     return True
@@ -322,7 +329,7 @@ def _verdict_on(
     return judgment
 
 
-def _came(
+def _note_arrival(
     step: Step, peer: Peer, run: ArrivedRun, progress: Progress, queue: Queue | None
 ) -> None:  # fmt: skip
     """Record where the acknowledgment of a stream goes, and what operators see of the stream."""
@@ -338,11 +345,11 @@ def _kept(
 ) -> bool:  # fmt: skip
     """Keep a run that is ahead in the present stream, or in one that follows, if there is room."""
     early, where = step.sessions.early, (run.source, key)
-    kept = early.came(where, peer.session, queue.number if queue is not None else 0, run)
+    kept = early.keep_run(where, peer.session, queue.number if queue is not None else 0, run)
     stream, last = 0, 0
     if progress is not None:
         stream, last = progress.stream, progress.last
-        _came(step, peer, run, progress, queue)
+        _note_arrival(step, peer, run, progress, queue)
         schedule_ack(step, progress)
     if kept and early.waits_to_enter(where, stream, last):
         beginning_missing(step, where)

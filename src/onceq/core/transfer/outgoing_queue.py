@@ -151,8 +151,8 @@ def state_of(step: Step, outgoing: OutgoingQueue) -> str:
     ==================  ==========================================================================
     ``LOCKED``          this manager is hardened, and the destination not reached over HTTP (Q-7)
     ``ONHOLD``          an operator has paused the queue
-    ``DISCONNECTING``,  as the link is, whatever follows: a session that an operator has had closed
-    ``CONNECTED``       goes on until it is
+    ``DISCONNECTING``,  the state of the link comes before the rest of this table: a session that an
+    ``CONNECTED``       operator has had closed goes on until it is closed
     ``NEED VALIDATION`` a public name of which nobody says yet where it leads (DL-14)
     ``DISCONNECTED``    an operator has disconnected this manager; or the next attempt is put off
     ``WAITING``         a session was asked for

@@ -394,7 +394,7 @@ def _look_through(step: Step, source: bytes, parts: dict[int, list[NumberRange]]
                     if left <= 0:
                         yield
                         left, whole = LOOKED_AT_ONCE, False
-                    at, left = _look(queue, index, at, left, source, parts)
+                    at, left = _collect(queue, index, at, left, source, parts)
                 seen[number, index] = at
 
 
@@ -405,7 +405,7 @@ def _under_way(step: Step, guid: bytes) -> bool:
     return lane is not None and lane.available > 0
 
 
-def _look(
+def _collect(
     queue: Queue, index: int, at: int, left: int, source: bytes,
     parts: dict[int, list[NumberRange]],
 ) -> tuple[int, int]:  # fmt: skip

@@ -1,9 +1,9 @@
 """What an application asks of its queue manager: one class for each request.
 
-The client makes a request, the codec (``wire/app``) carries it as it is, the service checks it and
-fills in what it knows, and a rule of the core takes it. The fields that can be given by position
-are those that an application says; the keyword-only ones are the service's and the core's and
-never cross the wire, so that no application can speak for another one.
+The client makes a request, the codec (``wire/app``) carries it unchanged, the service checks it and
+fills in what it knows, and a rule of the core takes it. An application fills the fields that can be
+given by position; the keyword-only fields belong to the service and the core and never cross the
+wire, so that no application can speak for another one.
 
 Upholds: I24 (no value from outside makes the core fail: ``check`` refuses it before).
 """

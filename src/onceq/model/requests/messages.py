@@ -69,8 +69,8 @@ _VALUE_BYTES: Final = {
 class Pick(Record, frozen=True):
     """Of the messages that a peek looked at: the first with these bytes, one small record for each
     (HEADS), the first bytes of each (TOPS; ``value`` says how many, u32), or each without its body
-    (BODILESS). So a search does not carry every body to the application (RCV-10), and whoever may
-    not see what messages say sees that they are there."""
+    (BODILESS). So a search does not carry every body to the application (RCV-10), and an actor
+    without the right to read bodies sees that the messages are there."""
 
     by: PickBy
     value: bytes = b""
@@ -89,7 +89,7 @@ class Receive(_Receive):
     Attributes:
         queue: Name of a local queue (any form), or of an outgoing queue for peek.
         transaction: 0 takes them at once and for good.
-        wait_ms: How long to wait when nothing is there; 0: not at all, -1: for ever.
+        wait_ms: How long to wait when nothing is there; 0: not at all, -1: without end.
         peek: Leave them where they are.
         after: Peek only messages behind this lookup identifier (a cursor); 0: from the front.
         lookup: Exactly this message, or as ``seek`` says from it on; 0: in order. Never waits
@@ -100,7 +100,7 @@ class Receive(_Receive):
         allow_peek: Others may still peek at it until the transaction ends (RCV-9).
         pick, value: Of what a peek has found, hand out less, as in Pick; NOTHING: all of it. With
             ``lookup`` and no peek: the search by which that was found.
-        hold: In a transaction, from whatever kind of queue: what is taken is held until the
+        hold: In a transaction, from any kind of queue: the taken messages are held until the
             outcome. Without it a transaction takes from transactional queues only (RCV-11).
         wait_until_us: Monotonic time that follows from ``wait_ms``; 0: not at all.
     """

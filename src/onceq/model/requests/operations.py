@@ -46,12 +46,12 @@ class Look(Request):
 
     Attributes:
         what: A word of ``model/views/looks.py``.
-        name: Whom it is about.
-        after: Of a list that is told a page at a time: what the page before has given as ``next``;
-            "" is the first page.
-        limit: No more than so many on a page; 0: as many as go on one.
-        sort: By what the list is sorted; "": as it costs least.
-        only: Which part of it; "": all.
+        name: The subject of the view.
+        after: Of a list that is read a page at a time: ``next`` of the page before; "" is the first
+            page.
+        limit: The most entries of a page; 0: as many as a page can have.
+        sort: The order of the list; "": the order that costs least.
+        only: A part of the list; "": all.
         part: Of queues and outgoing queues, those with this in their names.
     """
 
@@ -71,7 +71,7 @@ class Look(Request):
             raise InvalidParameter(f"a page of {self.limit} is none")
 
     def answer_type(self) -> object:
-        """That of its view."""
+        """The kind of its view."""
         look = LOOKS.get(self.what.lower())
         return COUNT if look is None else look.kind
 
@@ -151,12 +151,12 @@ class ResetStream(Request):
 
 
 class ForgetPeer(Request):
-    """Whoever answers next under a name is bound to it. Answer: PeerView as it was.
+    """Bind a name to the manager that answers next under it. Answer: the PeerView from before.
 
     Attributes:
         name: As ``peer list`` shows it, such as ``os:beta``, the name of a computer, or an address
             of ``plain_peers``.
-        to: GUID of the queue manager that it is from now on; "": whoever answers next.
+        to: GUID of the queue manager that it means from now on; "": the one that answers next.
     """
 
     code = 54
@@ -241,7 +241,7 @@ class _StartJob(Request, kw_only=True):
 
 
 class StartJob(_StartJob):
-    """Do something to the messages that stand in some queues now. Answer: a JobView, once durable.
+    """Do something to the present messages of some queues. Answer: a JobView, once durable.
 
     Attributes:
         action: As text until it is checked.
@@ -328,7 +328,7 @@ class SetRights(_SetRights):
     directory says so).
 
     Attributes:
-        who: As ``model/rights.py`` has it; a name alone is that of an account.
+        who: As ``model/rights.py`` has it; a name alone means an account.
         words: Rights.
         pattern: Of names of queues; "" for rights over the whole queue manager.
         take: Take them away, instead.
@@ -426,7 +426,7 @@ class CreateToken(_CreateToken):
         self.name = token_name(self.name)
         if not 0 <= self.age_s <= limits.TOKEN_AGE_S_MAX:
             raise InvalidParameter(
-                f"a token is good for 1 to {limits.TOKEN_AGE_S_MAX} seconds, or for ever (0)"
+                f"a token is good for 1 to {limits.TOKEN_AGE_S_MAX} seconds, or without end (0)"
             )
         if len(self.grants) > limits.TOKEN_GRANTS_MAX:
             raise InvalidParameter(

@@ -71,7 +71,7 @@ class Request(MutableRecord, kw_only=True):
         """
 
 
-def said(kind: type[Request]) -> tuple[str, ...]:
+def list_given(kind: type[Request]) -> tuple[str, ...]:
     """The names of what an application says in a request; the rest is the service's."""
     # Structs match by position what they take by position.
     return kind.__match_args__

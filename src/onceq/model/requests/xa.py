@@ -1,6 +1,6 @@
 """Requests about branches of external transactions, after the verbs of XA (XTX-15).
 
-The work of a branch goes on under a transaction number of its owner, like that of any transaction.
+The work of a branch goes on under a transaction number of its owner, as in any transaction.
 """
 
 from __future__ import annotations
@@ -153,7 +153,8 @@ class Enlist(_Drawn):
     """Let the commit of an open transaction decide for partners too.
 
     Answer: the global identifier (bytes) under which its decision can be asked for. The queue
-    manager makes it, once for each transaction: nobody decides under one that he has read.
+    manager makes it, once for each transaction: nobody can decide under an identifier of another
+    transaction that they have read.
 
     Attributes:
         partner: Name of one that is to be told; those of several calls add up.
@@ -175,8 +176,8 @@ class Enlist(_Drawn):
 class AskDecision(Request):
     """What was decided for a transaction. Answer: ``DecisionState``.
 
-    Aborted is for ever. While its application is at work, before the decision and while it tells
-    its partners of it, the answer is open: nobody else is to touch the branches.
+    Aborted is final. While its application is at work, before the decision and while it tells its
+    partners of the decision, the answer is open: nobody else is to touch the branches.
     """
 
     code = 47
@@ -200,9 +201,9 @@ class AskRows(Request):
 
     Attributes:
         agent: Its name.
-        found: The mark (where there is none: the number that is kept) of an earlier answer, up to
-            which all that must be there was found; 0: nothing was looked for yet;
-            ``ROWS_ACCEPTED``: the database is taken as it is; ``ROWS_MISSING``: not all was found.
+        found: The mark of an earlier answer (where there is none, its kept number) up to which the
+            client has found all rows; 0: it has not looked for rows yet; ``ROWS_ACCEPTED``: the
+            database is accepted with its present rows; ``ROWS_MISSING``: some rows are missing.
     """
 
     code = 48

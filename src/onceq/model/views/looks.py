@@ -257,9 +257,9 @@ QUEUES: Final = LookEntry("queues", Page[QueueView])
 ``busy`` (something is in it, or it is paused), or hold ``poison``."""
 QUEUE: Final = LookEntry("queue", QueueView)
 RANGE: Final = LookEntry("range", RangeView)
-"""What stands in a range of places (``model/views/queues.py`` says how it is asked for)."""
+"""The content of a range of places (``model/views/queues.py`` says how to ask for it)."""
 READERS: Final = LookEntry("readers", Page[ReaderView])
-"""Who has read a queue and removed what he had read; of all queues if none is named."""
+"""Readers that have removed what they had read of a queue; of all queues if none is named."""
 CONSUMERS: Final = LookEntry("consumers", list[ConsumerView])
 """Who works on a queue now: waits at it, has it open, or holds messages of it."""
 OUTGOING: Final = LookEntry("outgoing", Page[OutgoingView])

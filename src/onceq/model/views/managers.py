@@ -253,8 +253,9 @@ class NameView(View, frozen=True):
             ``multicast``.
         leads_to: ``here``, ``elsewhere``, ``list``, or ``nobody``: a send is refused.
         rule: Why: the rule or the setting that says so.
-        queue: Path of the queue there, as far as it is known; of a list its name.
-        manager: Computer name of the queue manager; where nobody has said one, as it is looked for.
+        queue: Path of the queue there, if it is known; of a list its name.
+        manager: Computer name of the queue manager; if nobody has said one, the name by which it
+            is looked for.
         manager_id: Its GUID; "": nobody has answered yet, and no directory says it.
         address: Where it is connected to, "host:port" or a URL; "": not known, or not to be seen.
         address_by: Who says that: ``[peers]``, the directory, or the system.
@@ -417,7 +418,7 @@ class TokenMade(View, frozen=True):
 
     Attributes:
         name: Name of the token.
-        token: What its holder shows to the queue manager; it does not stand in a ``repr``.
+        token: The text that its holder shows to the queue manager; a ``repr`` leaves it out.
         expires_s: Seconds since 1970; 0: it does not expire.
     """
 

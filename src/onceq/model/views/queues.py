@@ -477,7 +477,7 @@ class RangeAsked(Record, frozen=True):
 
 
 class RangeView(View, frozen=True):
-    """What stands in a range of places.
+    """The content of a range of places.
 
     Attributes:
         to: The last place of it that this is about.

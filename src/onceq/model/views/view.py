@@ -4,7 +4,7 @@ A view is a frozen record that the core builds, that crosses a connection as a m
 values, and that the client library hands to the application as the same class. Every field has a
 default, which stands for what an older queue manager does not say.
 
-Everything about a field stands in its class. The line under ``Attributes`` gives its meaning; a
+Everything about a field is in its class. The line under ``Attributes`` gives its meaning; a
 ``Column`` in its annotation makes it a column of the tables that list such views. The command line,
 the console and the reference take columns from here (``columns``), and the core takes the values of
 fields from objects that have them under the same name (``copy_by_name``). So a new column is a new
@@ -12,7 +12,7 @@ field of its view, and nothing else.
 
 Also here:
 
-* What a queue manager counts: for metrics, by whatever system they are read.
+* The counts of a queue manager, for metrics: any monitoring system can read them.
 
 Upholds: what is shown is plain: numbers, texts, truth values, and tuples and maps of these.
 """
@@ -39,8 +39,8 @@ Unit = Literal[
 ]  # fmt: skip
 """What the value of a field is: a number of bytes; a moment, or the time since a moment, both in
 seconds since 1970; a number of seconds; a name of a queue; a lookup identifier; a number that is
-written in hexadecimal digits; a collection of which only the size is shown (of a map of numbers
-their sum); words with commas between them, as a command takes them; the value of a setting.
+written in hexadecimal digits; a collection that is shown as its size (a map of numbers as their
+sum); words with commas between them, as a command takes them; the value of a setting.
 "": it is shown unchanged."""
 
 

@@ -31,7 +31,7 @@ from onceq.model.limits import CLIENT_FRAME_BYTES_MAX, OUTCOME_AGE_S
 from onceq.model.message import PLAIN
 from onceq.model.record import defaults
 from onceq.model.requests import KINDS, Messages, Request, SendItem
-from onceq.model.requests.request import said
+from onceq.model.requests.request import list_given
 from onceq.model.results import Opened, Promised, Sent
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
 from onceq.model.views.view import plain
@@ -332,9 +332,9 @@ class _Reader(NamedTuple):
 _WRITERS: Final[dict[type[Request], _Writer]] = {
     kind: _Writer(
         kind.code,
-        attrgetter(*said(kind)),
-        len(said(kind)) == 1,
-        said(kind).index("items") if "items" in said(kind) else 0,
+        attrgetter(*list_given(kind)),
+        len(list_given(kind)) == 1,
+        list_given(kind).index("items") if "items" in list_given(kind) else 0,
     )
     for kind in KINDS.values()
 }
@@ -383,7 +383,7 @@ def row_of(kind: type[Request]) -> type[FrameRow]:
     """Return the head's class for a class of requests."""
     hints, given = get_type_hints(kind), defaults(kind)
     columns = []
-    for name in said(kind):
+    for name in list_given(kind):
         # Before its request is checked, a choice is a number or a text.
         hint: Any = hints[name]
         if hint == Sequence[SendItem]:
@@ -401,7 +401,7 @@ def _reader(code: int) -> _Reader:
     if kind is None:
         raise MalformedPacket(f"a frame with unknown code {code}")
     decode = msgspec.msgpack.Decoder(row_of(kind)).decode
-    return _READERS.setdefault(code, _Reader(kind, decode, "items" in said(kind)))
+    return _READERS.setdefault(code, _Reader(kind, decode, "items" in list_given(kind)))
 
 
 def _items(rows: Sequence[ItemRow], data: memoryview) -> list[SendItem]:

@@ -57,11 +57,11 @@ from onceq.wire.mqqb.internal import (
 class SessionState(Enum):
     """Where a session is; the value goes on with "a packet came while".
 
-    A session is set up by two questions and two answers, asked by whoever has connected. First each
+    Two questions and two answers set up a session; the side that has connected asks. First each
     side says who it is (EstablishConnection), then both agree on the times and the window of the
-    acknowledgments (ConnectionParameters). Both sides walk through the same states: the one that
-    has connected by the answers, the other one by the questions, which it answers at once. Nothing
-    may be sent before the session is OPEN, because no window is agreed on yet.
+    acknowledgments (ConnectionParameters). Both sides pass through the same states: the asking side
+    by the answers, the other one by the questions, which it answers at once. Nothing may be sent
+    before the session is OPEN, because no window is agreed on yet.
 
     There is no way back, and no repair. A packet in a state that does not take it, counts that do
     not agree (MS-MQQB 3.1.5.5), a refusal, a wait that is over, or a close by either side: each

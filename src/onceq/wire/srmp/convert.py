@@ -180,7 +180,7 @@ def _envelope(m: Message, url: str, receipts: str, hash_algorithm: int) -> Envel
     receive = min(m.sent_time + m.time_to_be_received, FOREVER_S)
     admin = _url_or_none(m.admin_queue)
     committed = Acknowledge.POSITIVE_RECEIVE | Acknowledge.NEGATIVE_RECEIVE
-    told = (_told(m),) if m.message_class else ()
+    told = (_make(m),) if m.message_class else ()
     return Envelope(
         to=url,
         label=m.label,
@@ -205,7 +205,7 @@ def _envelope(m: Message, url: str, receipts: str, hash_algorithm: int) -> Envel
     )  # fmt: skip
 
 
-def _told(m: Message) -> Receipt:
+def _make(m: Message) -> Receipt:
     """Return an acknowledgment message as a receipt (6)."""
     original = MessageId.unpack(m.correlation_id)
     if m.message_class == MessageClass.ACK_REACH_QUEUE:

@@ -182,14 +182,14 @@ def parse(data: bytes) -> Node:
     return builder.root
 
 
-def shown(text: str) -> str:
+def replace_unfit(text: str) -> str:
     """Return a text as XML can hold it: U+FFFD replaces each character that it cannot hold."""
     return _NO_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def escape(text: str) -> str:
     """Return text for an element; unescaped carriage returns would be taken for line ends."""
-    text = shown(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = replace_unfit(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return text.replace("\r", "&#13;")
 
 
@@ -352,7 +352,7 @@ def write(e: Envelope) -> bytes:
             f"<SourceQmGuid>{guid_text(m.source)}</SourceQmGuid>"
             f"<TTrq>{text_of(m.reach_by)}</TTrq></Msmq>"
         )
-    if e.label is not None and shown(e.label) != e.label:
+    if e.label is not None and replace_unfit(e.label) != e.label:
         exact = base64.b64encode(e.label.encode("utf-16-le", "surrogatepass")).decode()
         parts.append(f'<Onceq xmlns="{OWN_SPACE}"><Label>{exact}</Label></Onceq>')
     parts.append("</se:Header><se:Body></se:Body></se:Envelope>")
@@ -445,7 +445,7 @@ def _label(action: Node, own: Node | None) -> str | None:
     except ValueError:
         return label
     # If the labels differ in more than what XML cannot hold, the published one counts.
-    return found if shown(found) == label else label
+    return found if replace_unfit(found) == label else label
 
 
 def _asked(services: Node | None, what: str) -> Node | None:

@@ -277,12 +277,12 @@ class Posting:
                 event = self._http.next_event()
                 if event in (h11.NEED_DATA, h11.PAUSED):
                     break
-                self._heard(event, now_us, events)
+                self._handle(event, now_us, events)
         except h11.ProtocolError as error:
             events.append(self._over(f"it does not speak HTTP: {error}"))
         return events
 
-    def _heard(self, event: Any, now_us: int, events: list[Event]) -> None:
+    def _handle(self, event: Any, now_us: int, events: list[Event]) -> None:
         if isinstance(event, h11.Response):
             self._status, self._text = event.status_code, b""
         elif isinstance(event, h11.Data):

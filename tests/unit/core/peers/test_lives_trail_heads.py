@@ -56,14 +56,14 @@ def test_some_are_kept_of_each_and_what_comes_quickly_pushes_out_nothing(
 ) -> None:
     heads = TrailHeads()
     for number in range(20):
-        heads.told(PEER, TrailHead(number, DIGEST, number))
+        heads.note_head(PEER, TrailHead(number, DIGEST, number))
     assert [head.number for head in dict(heads)[PEER]] == [0, 19]
     for hour in range(1, 20):
-        heads.told(PEER, TrailHead(100 + hour, DIGEST, 20 + hour * NOTICE_EVERY_S))
+        heads.note_head(PEER, TrailHead(100 + hour, DIGEST, 20 + hour * NOTICE_EVERY_S))
     assert len(dict(heads)[PEER]) == HEADS_MAX
     monkeypatch.setattr(audit_trail, "HEAD_PEERS_MAX", 2)
     for at, guid in enumerate((b"q" * 16, b"r" * 16)):
-        heads.told(guid, TrailHead(1, DIGEST, 10 + at))
+        heads.note_head(guid, TrailHead(1, DIGEST, 10 + at))
     assert [guid for guid, _ in heads] == [PEER, b"r" * 16]
     other = TrailHeads()
     other.load(json.loads(encode_rows(heads.dump())))

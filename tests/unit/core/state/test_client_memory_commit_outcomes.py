@@ -35,7 +35,7 @@ class Asked:
     def ask(self, id: TransactionId) -> Outcome:
         answer = self.outcomes.ask(id, self.now_s, AGE_S)
         if answer is not Outcome.COMMITTED:
-            self.fences.told(id, self.outcomes, self.now(), AGE_S)
+            self.fences.bar(id, self.outcomes, self.now(), AGE_S)
         return answer
 
     def commit(self, id: TransactionId) -> bool:

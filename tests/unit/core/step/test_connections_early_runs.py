@@ -45,7 +45,7 @@ def shown(early: EarlyRuns, last: int, *, session: int = 1, stream: int = 7) -> 
 def test_runs_are_shown_in_order_as_far_as_nothing_is_missing() -> None:
     early = EarlyRuns()
     for number in (9, 4, 7, 5):
-        assert early.came(KEY, 1, 1, run_of(number))
+        assert early.keep_run(KEY, 1, 1, run_of(number))
     assert early.missing(KEY, 7, 2) == (3, 3)
     assert shown(early, 2) == []
     assert shown(early, 3) == [4, 5]
@@ -59,11 +59,11 @@ def test_runs_are_shown_in_order_as_far_as_nothing_is_missing() -> None:
 
 def test_the_first_hole_alone_is_named() -> None:
     early = EarlyRuns()
-    early.came(KEY, 1, 1, run_of(9))
+    early.keep_run(KEY, 1, 1, run_of(9))
     assert early.missing(KEY, 7, 2) == (3, 8)
-    early.came(KEY, 1, 1, run_of(5))
+    early.keep_run(KEY, 1, 1, run_of(5))
     assert early.missing(KEY, 7, 2) == (3, 4)
-    early.came(KEY, 1, 1, run_of(12))
+    early.keep_run(KEY, 1, 1, run_of(12))
     assert early.missing(KEY, 7, 2) == (3, 4)
     assert early.missing(KEY, 8, 2) == (0, 0), "another stream"
     assert early.missing(OTHER, 7, 2) == (0, 0)
@@ -71,11 +71,11 @@ def test_the_first_hole_alone_is_named() -> None:
 
 def test_a_repetition_is_kept_once_and_another_message_beside_it() -> None:
     early = EarlyRuns()
-    early.came(KEY, 1, 1, run_of(5, 2))
+    early.keep_run(KEY, 1, 1, run_of(5, 2))
     held = early.bytes
-    assert early.came(KEY, 1, 1, run_of(5, 2))
+    assert early.keep_run(KEY, 1, 1, run_of(5, 2))
     assert early.bytes == held
-    early.came(KEY, 1, 1, run_of(5, 2, message=99))
+    early.keep_run(KEY, 1, 1, run_of(5, 2, message=99))
     assert early.bytes == 2 * held
 
 
@@ -83,7 +83,7 @@ def test_what_is_kept_is_a_copy() -> None:
     made = run_of(5)
     data = bytearray(made.packets.data)
     early = EarlyRuns()
-    early.came(KEY, 1, 1, replace(made, packets=Run(memoryview(data), made.packets.lengths)))
+    early.keep_run(KEY, 1, 1, replace(made, packets=Run(memoryview(data), made.packets.lengths)))
     data[:] = bytes(len(data))
     kept = early.next(KEY, 1, 7, 4)
     assert kept is not None
@@ -97,11 +97,11 @@ def test_what_is_kept_is_a_copy() -> None:
 )
 def test_another_session_or_stream_lets_it_go(session: int, stream: int, reason: str) -> None:
     early = EarlyRuns()
-    early.came(KEY, 1, 1, run_of(5))
+    early.keep_run(KEY, 1, 1, run_of(5))
     assert shown(early, 4, session=session, stream=stream) == []
     assert (early.streams, early.bytes, early.dropped[reason]) == ({}, 0, 1)
-    early.came(KEY, 1, 1, run_of(5))
-    early.came(KEY, session, 1, run_of(6, stream=stream))
+    early.keep_run(KEY, 1, 1, run_of(5))
+    early.keep_run(KEY, session, 1, run_of(6, stream=stream))
     (found,) = early.streams.values()
     assert [run.first_number for run in found.runs] == [6]
     assert early.bytes == found.bytes
@@ -110,8 +110,8 @@ def test_another_session_or_stream_lets_it_go(session: int, stream: int, reason:
 
 def test_sessions_and_queues_take_along_what_is_theirs() -> None:
     early = EarlyRuns()
-    early.came(KEY, 1, 1, run_of(5))
-    early.came(OTHER, 2, 4, run_of(5))
+    early.keep_run(KEY, 1, 1, run_of(5))
+    early.keep_run(OTHER, 2, 4, run_of(5))
     assert early.of_session(2) == [OTHER]
     early.closed(2)
     early.deleted(4)
@@ -125,17 +125,17 @@ def test_there_is_so_much_room_for_a_session_and_for_all(monkeypatch: pytest.Mon
     monkeypatch.setattr(limits, "EARLY_SESSION_BYTES_MAX", 2 * size)
     monkeypatch.setattr(limits, "EARLY_BYTES_MAX", 3 * size)
     early = EarlyRuns()
-    assert [early.came(KEY, 1, 1, run_of(n)) for n in (5, 6, 7)] == [True, True, False]
-    assert [early.came(OTHER, 2, 1, run_of(n)) for n in (5, 6)] == [True, False]
+    assert [early.keep_run(KEY, 1, 1, run_of(n)) for n in (5, 6, 7)] == [True, True, False]
+    assert [early.keep_run(OTHER, 2, 1, run_of(n)) for n in (5, 6)] == [True, False]
     assert (early.bytes, early.dropped[connections.NO_ROOM]) == (3 * size, 2)
     early.closed(1)
-    assert early.came(OTHER, 2, 1, run_of(6))
+    assert early.keep_run(OTHER, 2, 1, run_of(6))
 
 
 def test_a_hole_stays_known_where_nothing_could_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "EARLY_SESSION_BYTES_MAX", 0)
     early = EarlyRuns()
-    assert not early.came(KEY, 1, 1, run_of(5))
+    assert not early.keep_run(KEY, 1, 1, run_of(5))
     assert early.missing(KEY, 7, 2) == (3, 4)
     assert early.advanced(KEY, 3)
     assert not early.advanced(KEY, 4)
