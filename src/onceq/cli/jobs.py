@@ -276,7 +276,7 @@ def _facts(job: JobView) -> None:
             *([("limit", job.limit)] if job.limit else []),
             ("state", f"{job.state}: {job.why}" if job.why else job.state),
             *([("waits", out.sentence(job.trouble))] if job.trouble else []),
-            ("by", job.who or "whoever runs the queue manager"),
+            ("by", job.who or "the user who runs the queue manager"),
             ("began", out.when(job.began)),
             ("ended", out.when(job.ended)),
             ("looked at", f"{job.looked:,} of {job.total:,}"),
