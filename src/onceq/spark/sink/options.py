@@ -39,7 +39,7 @@ from onceq.spark.connections import (
 
 VERSION_MAX: Final = (1 << 63) - 1
 LIFETIME_S_MAX: Final = 0xFFFF_FFFE
-"""Seconds; one more would be "for ever", which is said by saying nothing."""
+"""Seconds; one more would mean "no limit", which a message says by having no such value."""
 CHECKPOINT: Final = "checkpointLocation"
 """Spark hands it to every sink."""
 
@@ -135,7 +135,7 @@ COLUMNS: Final = (
         "Which of them are wanted: the sum of bits of `onceq.Acknowledge`.",
     ),
     RowColumn("appSpecific", ("int", "bigint"), "app_specific", "A number from 0 to 4294967295."),
-    RowColumn("bodyType", ("int", "bigint"), "body_type", "Type number of the body (VARIANT)."),
+    RowColumn("bodyType", ("int", "bigint"), "body_type", "Type number of the body (VARIANT type)."),
     RowColumn("extension", ("binary",), "extension", "Bytes beside the body."),
 )  # fmt: skip
 """A null means that the property is not set."""
