@@ -135,7 +135,9 @@ COLUMNS: Final = (
         "Which of them are wanted: the sum of bits of `onceq.Acknowledge`.",
     ),
     RowColumn("appSpecific", ("int", "bigint"), "app_specific", "A number from 0 to 4294967295."),
-    RowColumn("bodyType", ("int", "bigint"), "body_type", "Type number of the body (VARIANT type)."),
+    RowColumn(
+        "bodyType", ("int", "bigint"), "body_type", "Type number of the body (VARIANT type)."
+    ),
     RowColumn("extension", ("binary",), "extension", "Bytes beside the body."),
 )  # fmt: skip
 """A null means that the property is not set."""
