@@ -5,7 +5,7 @@
 put in order by ruff. Two comments say what must differ:
 
     return self._on.alive  # tasks              a line that the face for threads does not have
-    # threads: return self._on.look()           a line that only this one has
+    # threads: return self._on.check_alive()           a line that only this one has
 
 Upholds: what one face does the other does, but for the modules of ``BY_HAND``.
 """

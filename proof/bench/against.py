@@ -3,8 +3,8 @@
 Each round is one whole ``make bench`` of the one tree and one of the other, each with its own
 sources, in an order that changes from round to round. What is compared are the figures of the same
 round; the median of their ratios is printed with the least and the greatest, so that it can be seen
-how far the noise of the machine reaches. Above 1 this tree is better, whatever the figure is: for
-times and sizes the ratio is turned round.
+how far the noise of the machine reaches. Above 1 this tree is better for every figure: for times
+and sizes the ratio is turned round.
 """
 
 from __future__ import annotations

@@ -39,15 +39,15 @@ class Calls:
 
     def install(self) -> None:
         """Begin to listen; nothing is counted yet."""
-        threading.setprofile(self._heard)
-        sys.setprofile(self._heard)
+        threading.setprofile(self._count_call)
+        sys.setprofile(self._count_call)
 
-    def _heard(self, frame: FrameType, event: str, argument: object) -> None:
+    def _count_call(self, frame: FrameType, event: str, argument: object) -> None:
         if event == "call" and self.counting:
             self.found[frame.f_code] += 1
 
     def per(self, count: int) -> float:
-        """Calls inside onceq for each of so many messages."""
+        """Return the calls inside onceq for each of ``count`` messages."""
         return sum(n for code, n in self.found.items() if "/onceq/" in code.co_filename) / count
 
     def most(self, count: int, lines: int) -> list[str]:
@@ -174,7 +174,7 @@ def main(arguments: list[str]) -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--show", type=int, default=0, help="so many of the functions called most")
+    parser.add_argument("--show", type=int, default=0, help="how many of the functions called most")
     parser.add_argument("--part", choices=("ONE", "TWO"), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--ports", type=json.loads, help=argparse.SUPPRESS)

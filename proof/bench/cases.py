@@ -24,7 +24,7 @@ DESTINATION = r"DIRECT=OS:BETA\private$\bench"
 SIZES = (1, 10, 100, 1000)
 CLIENTS = 16
 PROCESSES = 4
-"""The sixteen clients are threads of so many processes."""
+"""Processes; the sixteen clients are their threads."""
 SETTLE_S = 20.0
 
 
@@ -300,7 +300,7 @@ class Bench:
 
 
 def _taken(qm: onceq.QueueManager, bodies: Bodies, per_commit: int, commits: int) -> float:
-    """Seconds to receive so many messages in order."""
+    """Return the seconds to receive messages in order, in ``commits`` transactions."""
     began = time.monotonic()
     for _ in range(commits):
         with qm.transaction() as tx:

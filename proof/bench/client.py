@@ -56,7 +56,7 @@ def _send(options: dict[str, Any]) -> dict[str, float]:
 
 
 def _receive(options: dict[str, Any]) -> dict[str, float]:
-    """One receiver of so many messages, which come from one sender."""
+    """Run one receiver of the messages of one sender."""
     with onceq.connect(options["where"]) as qm:
         bodies = Bodies(options["size"], first=options["first"] << SENDER_SHIFT)
         go()

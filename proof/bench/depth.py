@@ -6,7 +6,7 @@ best of several rounds, and below the table stands the processor time of a messa
 depth beside that at the smallest one. With ``--bytes 100`` 10^7 messages need 8 GB of disk, and
 twice as much without ``--no-ends``, which leaves expiry and purge out. A *pump* is one
 turn of its loop: while it lasts, nobody else is served. So the longest one says how long a queue
-manager stands still while it works off what stands in the column.
+manager stands still while it does the work of the column.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Longest:
         setattr(of, name, call)
 
     def ms(self) -> float:
-        """In milliseconds; counted anew from now on."""
+        """Return milliseconds, and start to count again."""
         found, self._longest = self._longest * 1_000, 0.0
         return found
 
@@ -92,21 +92,21 @@ def fill(
     body: bytes,
     **properties: Unpack[onceq.BatchProperties],
 ) -> None:
-    """So many messages, many in a transaction."""
+    """Send messages, many in a transaction."""
     for start in range(0, count, AT_ONCE):
         with manager.transaction() as tx:
             tx.send_many(queue, [body] * min(AT_ONCE, count - start), **properties)
 
 
 def take(manager: onceq.QueueManager, count: int) -> None:
-    """Receive so many messages, a hundred in a transaction."""
+    """Receive messages, a hundred in a transaction."""
     for _ in range(count // 100):
         with manager.transaction() as tx:
             tx.receive_many(QUEUE, 100)
 
 
 def send(manager: onceq.QueueManager, count: int, body: bytes) -> None:
-    """Send so many messages, a hundred in a transaction."""
+    """Send messages, a hundred in a transaction."""
     for _ in range(count // 100):
         with manager.transaction() as tx:
             tx.send_many(QUEUE, [body] * 100)
@@ -164,7 +164,7 @@ def cost(row: dict[str, float]) -> float:
 
 
 def cell(value: float | None) -> str:
-    """A figure as it stands in the table."""
+    """Return a figure in the format of the table."""
     return f"{'-':>12}" if value is None else f"{value:>12,.{0 if value >= 100 else 1}f}"
 
 

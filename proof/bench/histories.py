@@ -5,8 +5,8 @@ acknowledges those of one queue by messages, and puts some into a queue of its o
 are received as well. Some are transmitted twice, and of these some arrive twice. The files are as
 managers write them: columns, metadata, names, checksums of pages; so an audit says PROVEN of them.
 
-With ``--corrupt N`` so many messages are wrong, each in one way, and ``planted.json`` in the folder
-says which: an audit must name these and no others.
+With ``--corrupt N`` that many messages are wrong, each in one way, and ``planted.json`` in the
+folder says which: an audit must name these and no others.
 
     python -m proof make-histories FOLDER --events 20000000 --managers 2 --corrupt 8
     onceq audit FOLDER
@@ -95,7 +95,7 @@ class Wish:
     """What is to be made.
 
     Attributes:
-        events: About so many rows.
+        events: About how many rows.
         managers: The hub among them.
         file_rows: Rows of a file.
         lost: Share of the messages that are transmitted twice.
@@ -185,7 +185,7 @@ class World:
     """All managers; round after round messages go their way.
 
     Raises:
-        ValueError: So many messages cannot be wrong in so few events.
+        ValueError: There are too few events for that number of wrong messages.
     """
 
     def __init__(self, folder: Path, wish: Wish) -> None:
@@ -262,12 +262,14 @@ class World:
         at_us = batch.at_us
         lost = batch.rows("transmitted")
         lost = lost[self.random.random(len(lost)) < self.lost]
-        self._seen(batch.sender, batch, "transmitted", batch.rows("transmitted"), at_us + 100_000)
-        self._seen(batch.sender, batch, "transmitted", lost, at_us + 300_000)
+        self._observe(
+            batch.sender, batch, "transmitted", batch.rows("transmitted"), at_us + 100_000
+        )
+        self._observe(batch.sender, batch, "transmitted", lost, at_us + 300_000)
         self._at_hub(batch, "accepted", at_us + 350_000)
-        self._seen(self.hub, batch, "duplicate", lost[::2], at_us + 360_000)
+        self._observe(self.hub, batch, "duplicate", lost[::2], at_us + 360_000)
         if batch.queue == 0:
-            self._told(batch, MessageClass.ACK_REACH_QUEUE, at_us + 350_000)
+            self._report(batch, MessageClass.ACK_REACH_QUEUE, at_us + 350_000)
         self._at_sender(batch, "acknowledged", at_us + 400_000)
 
     def _received(self, batches: Sequence[Batch], now_us: int) -> None:
@@ -286,7 +288,7 @@ class World:
                          journal=False, **at, **own)  # fmt: skip
             self.hub.add(count, now_us + 700_000, event="received", **at, **own)
 
-    def _told(self, batch: Batch, kind: MessageClass, at_us: int) -> None:
+    def _report(self, batch: Batch, kind: MessageClass, at_us: int) -> None:
         """Acknowledgment messages of the hub, and their sender takes them out of its queue."""
         hub, sender, rows = self.hub, batch.sender, batch.rows("told")
         said: dict[str, Value] = {"class": int(kind), "className": class_name(kind)}
@@ -304,7 +306,7 @@ class World:
                        queue="private$\\acks", place=OWN_PLACE, lookupId=places, **said,
                        **own)  # fmt: skip
 
-    # ---- what is told of it --------------------------------------------------------------------
+    # ---- what its histories tell ---------------------------------------------------------------
 
     def _named(self, batch: Batch) -> str:
         return f"DIRECT=OS:{self.hub.name}\\{batch.name}"
@@ -332,10 +334,10 @@ class World:
             stream=batch.stream, number=batch.first + rows, **packet,
         )  # fmt: skip
 
-    def _seen(
+    def _observe(
         self, teller: Manager, batch: Batch, what: str, rows: Ints, time_us: int
     ) -> None:  # fmt: skip
-        """What is observed, and in no record."""
+        """Add rows of an event that is observed, and in no record."""
         teller.add(
             len(rows), time_us, event=what, observed=True, source=batch.sender.guid,
             queue=self._named(batch) if what == "transmitted" else None, stream=batch.stream,
@@ -359,7 +361,7 @@ def make(folder: Path, wish: Wish) -> list[Planted]:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("folder", type=Path, help="a new folder")
-    parser.add_argument("--events", type=int, default=1_000_000, help="about so many rows")
+    parser.add_argument("--events", type=int, default=1_000_000, help="about how many rows")
     parser.add_argument("--managers", type=int, default=2, help="with the hub")
     parser.add_argument("--file-rows", type=int, default=FILE_ROWS)
     parser.add_argument("--lost", type=float, default=0.001, help="share transmitted twice")

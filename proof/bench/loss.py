@@ -74,7 +74,7 @@ class Network:
 
 
 def one_way(folder: Path, count: int, seed: int, one_in: int) -> Way:
-    """Send so many messages over one link, and receive them."""
+    """Send messages over one link, and receive them."""
     ports = [free_port() for _ in range(3)]
     a = Node(folder, "A", ports[0], {"B": ports[2]})
     b = Node(folder, "B", ports[1], {})
@@ -99,7 +99,7 @@ def one_way(folder: Path, count: int, seed: int, one_in: int) -> Way:
     return Way(rate, counted["dropped"], counted["repeated"], counted["resends"])
 
 
-def told(link: str, way: Way) -> str:
+def describe_way(link: str, way: Way) -> str:
     """A line about one round."""
     return (
         f"{link} link  {way.rate:10,.0f} messages/s  {way.lost:5} lost  {way.repeated:5} repeated  "
@@ -133,7 +133,7 @@ def main(arguments: list[str]) -> int:
                 way = one_way(Path(name), options.messages, options.seed + turn, one_in)
             ways[link].append(way)
             if not options.json:
-                print(told(link, way), flush=True)
+                print(describe_way(link, way), flush=True)
     clean, lossy = (statistics.median(w.rate for w in ways[link]) for link in ("clean", "lossy"))
     lost = sum(w.lost for w in ways["lossy"])
     found = {

@@ -222,7 +222,7 @@ def step_of(_: Manager, __: object, item: object) -> str:
 
 
 def look_at(watch: Watch) -> None:
-    """Put the watch before whatever may take long."""
+    """Put the watch before each function that may take long."""
     counted: list[tuple[Any, str, str | Callable[..., str]]] = [
         (Manager, "snapshot", "snapshot"),
         (Manager, "sparse", "search of a sparse segment"),

@@ -34,7 +34,7 @@ BALLAST_BODY: Final = b"b" * (64 << 10)
 BALLAST_SHARE: Final = 4.5
 """Bytes of ballast for each byte that stays, so that segments are sparse without it..."""
 BALLAST_BYTES_MIN: Final = 128 << 20
-"""... and so many at least: a smaller log is left as it is."""
+"""... and this many at least: a smaller log is not cleaned up."""
 ELSEWHERE: Final = r"PRIVATE=5a5a5a5a-0000-0000-0000-000000000001\00000001"
 """A queue of a manager that is not there."""
 TRAFFIC_BODY: Final = b"t" * (8 << 10)
@@ -46,7 +46,7 @@ YARDSTICK_PAGES: Final = 128
 YARDSTICK_COPY: Final = bytes(1 << 20)
 """What a loop of Python does: adds, pages of memory that are new, and a copy. About 2 ms."""
 KINDS: Final = ("plain", "plain", "plain", "bare", "wanted", "timed", "dead", "away")
-"""What stands in the queues, in turn: transactional messages; ones that are not; ones whose senders
+"""The content of the queues, in turn: transactional messages; ones that are not; ones whose senders
 want to know how they end; ones that expire one after another; dead letters; ones to be sent."""
 
 PASSING: Final = ("timed", "dead")
@@ -69,7 +69,7 @@ class Filler:
             )
 
     def fill(self, queue: str, kind: str, count: int, pause_s: float = 0.0) -> None:
-        """So many messages, some hundred in a transaction."""
+        """Send messages, some hundred in a transaction."""
         for start in range(0, count, AT_ONCE):
             some = [BODY] * min(AT_ONCE, count - start)
             if kind == "bare":
@@ -103,7 +103,7 @@ def queues_of(count: int) -> list[tuple[str, str]]:
 
 
 def share(messages: int, queues: int) -> int:
-    """Messages of each queue: so many that those which stay are as many as are wanted."""
+    """Return how many messages each queue needs, so that the wanted number stays."""
     kinds = [kind for _, kind in queues_of(queues)]
     return -(-messages // max(sum(kind not in PASSING for kind in kinds), 1))
 

@@ -39,7 +39,7 @@ QUEUE = "private$\\third"
 AT_ONCE = 64
 """Requests of a tenant that are under way while it makes what it has."""
 GOAL = 1.2
-"""So many times as long a commit of the third one may take, at the most."""
+"""The most by which a commit of the third one may take longer, as a factor."""
 ALONE, BESIDE, ASKED = "alone", "beside", "asked"
 GO, STOP = "go", "stop"
 
@@ -52,7 +52,7 @@ class Third:
     seconds: dict[str, list[float]] = field(default_factory=dict)
 
     def commits(self, what: str, count: int) -> None:
-        """So many commits of one message, and the same number received again."""
+        """Time commits of one message each, and as many receptions."""
         took = self.seconds.setdefault(what, [])
         for number in range(count):
             began = time.perf_counter()
@@ -71,8 +71,8 @@ class Asker:
 
     process: subprocess.Popen[str]
 
-    def told(self, word: str) -> str:
-        """Tell it to begin or to end; what it says."""
+    def command(self, word: str) -> str:
+        """Tell it to begin or to end; return its answer."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(f"{word}\n")
@@ -173,9 +173,9 @@ def measure(folder: Path, wish: argparse.Namespace) -> dict[str, float]:
                 third.commits(ALONE if third is alone else BESIDE, wish.commits)
             began = time.monotonic()
             for one in askers:
-                one.told(GO)
+                one.command(GO)
             beside.commits(ASKED, wish.commits)
-            looks += sum(int(one.told(STOP)) for one in askers)
+            looks += sum(int(one.command(STOP)) for one in askers)
             span += time.monotonic() - began
         took = {ALONE: alone.seconds[ALONE], **beside.seconds}
         for what in (ALONE, BESIDE, ASKED):

@@ -2,7 +2,7 @@
 
 make sim SEEDS=300          that many worlds, beginning with one given by the commit
 make sim SEED=0x1f3         one world, with its story
-make sim SEED=0x1f3@1       the same seed, but a world of size 1, whatever the seed says of it
+make sim SEED=0x1f3@1       the same seed, but a world of size 1, in place of its own size
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def run_seed(seed: int, *, whole_story: bool = False, size: float = 0) -> Result
             world.run()
     except Violation as error:
         violation = str(error)
-    except Exception:  # noqa: BLE001 - whatever it is, it is a finding
+    except Exception:  # noqa: BLE001 - any error is a finding
         violation = traceback.format_exc()
     if violation or whole_story:
         story = tuple(world.kernel.trace.story())

@@ -1,7 +1,7 @@
 """A world: some queue managers, a network, virtual time, and everything that happens in it.
 
-Everything is made here and handed to whoever needs it; nobody else knows the world. What all of it
-stands on, time and chance and the trace, is in ``base/kernel.py``.
+This module makes everything and hands it to its users; no other module knows the world. Its base
+(time, chance and the trace) is in ``base/kernel.py``.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class World:
         """A network and managers, with their queues."""
         kernel = self.kernel
         self.network = SimNetwork(kernel, self.nodes, self.pair)
-        self.network.look, self.network.connected = self.traffic.look, self.queues.connected
+        self.network.watch, self.network.connected = self.traffic.watch, self.queues.connected
         self.old_packets = OldPackets()
         self.trails = Trails(kernel, self.nodes)
         self._around = Surroundings(self.network, self._engine, self._ends, self.directory, keep)
@@ -175,7 +175,7 @@ class World:
         node = Node(self.kernel, len(self.nodes), self._around)
         node.on_down.append(lambda: self.ledger.crashed(node))
         if self.permissions.active:
-            node.on_up.append(lambda: self.trails.look(node))
+            node.on_up.append(lambda: self.trails.check(node))
         return node
 
     def _engine(self, node: Node, **parts: Any) -> Engine:
@@ -183,7 +183,7 @@ class World:
         reads_again(node, engine)
         self.jobs.attach(node, engine)
         self.onlookers.attach(node, engine)
-        engine.worked = lambda: self.early.look(node, engine)
+        engine.worked = lambda: self.early.watch(node, engine)
         return engine
 
     def _make_people(self) -> None:
@@ -224,7 +224,7 @@ class World:
         for node in self.nodes:
             node.up()
         self._everybody(self.operators.set_up)
-        if not self.kernel.run_until(HOUR, self._made):
+        if not self.kernel.run_until(HOUR, self._has_queues):
             self.kernel.wrong("the queues cannot be made")
         if self.named:
             open_ = self._everybody(self.subjects.open_up)
@@ -246,7 +246,7 @@ class World:
         self._quiet([*apps, *self.beside.apps, *self.early.apps])
         readers = self._everybody(self.operators.dead_letters)
         if not self.kernel.run_until(self.kernel.now + HOUR, lambda: _done(readers)):
-            self.kernel.wrong("I26: whoever reads the system queues waits for ever")
+            self.kernel.wrong("I26: the reader of the system queues waits without end")
         for node in self.nodes:
             assert node.engine is not None
             self._ends(node, node.engine.manager)
@@ -255,7 +255,7 @@ class World:
                 self.kernel.marks[marks.SET_ASIDE] += 1
             node.recovery.in_the_end(node.engine.manager)
             if self.permissions.active:
-                self.trails.look(node)
+                self.trails.check(node)
             self.lives.in_the_end(node, node.engine.manager)
             self.siblings.noticed(node, node.engine.manager)
             self.greetings.noticed(node, node.engine.manager)
@@ -265,12 +265,12 @@ class World:
     def _ends(self, node: Node, manager: Manager) -> None:
         """A process ends, or the world."""
         scale.looked(self.kernel.marks, self.kernel.scale, manager)
-        self.forgetting.look(node, manager)
+        self.forgetting.check(node, manager)
         self.traffic.ends(manager)
         if self.lying_members is not None:
             self.lying_members.lies.ends(node, manager)
 
-    def _made(self) -> bool:
+    def _has_queues(self) -> bool:
         return all(p.number for p in self.books.places.values() if not p.late)
 
     def _everybody(
@@ -348,8 +348,8 @@ class World:
             node.calm()
         self.coordinators.calm()
         self.last_agents.calm()
-        # Whoever took a manager off the network may have died of it. Others would try to reach it
-        # every few seconds for as long as some application sleeps: days of nothing else.
+        # The operator that took a manager off the network may have died. Others would try to reach
+        # it every few seconds for as long as some application sleeps: days of nothing else.
         off = [n for n in self.nodes if n.engine is not None and n.engine.manager.state.offline_s]
         self._everybody(self.operators.reconnect, off)
         if self.named:
@@ -359,7 +359,7 @@ class World:
         """Everything drains (I26)."""
         end = self.kernel.now + QUIET_US
         if not self.kernel.run_until(end, lambda: all(app.idle for app in apps)):
-            self.kernel.wrong("I26: an application waits for ever")
+            self.kernel.wrong("I26: an application waits without end")
         for node in self.nodes:
             if node.engine is None:
                 self.kernel.run_until(end, lambda node=node: node.engine is not None)  # type: ignore[misc]
@@ -383,11 +383,11 @@ class World:
             self.kernel.run_until(min(self.kernel.now + 2 * MINUTE, end), lambda: False)
 
     def _recover(self, end: int) -> None:
-        """Whatever was left prepared gets its outcome (I21)."""
+        """Bring every prepared branch to its outcome (I21)."""
         deciders = (self.last_agents, self.coordinators)
         for decider in deciders:
             if not decider.idle and not self.kernel.run_until(end, lambda d=decider: d.idle):  # type: ignore[misc]
-                self.kernel.wrong("I26: an application with partners waits for ever")
+                self.kernel.wrong("I26: an application with partners waits without end")
             decider.last_rounds()
             if not decider.clean and not self.kernel.run_until(end, lambda d=decider: d.clean):  # type: ignore[misc]
                 self.kernel.wrong("I21: recovery does not end, though everything can be reached")

@@ -82,7 +82,7 @@ class Flow:
         self._threads: list[threading.Thread] = []
 
     def start(self, wanted: int) -> None:
-        """Send so many messages of the present era, and receive until ``stop``."""
+        """Send ``wanted`` messages of the present era, and receive until ``stop``."""
         self._stopping.clear()
         self._threads = [
             threading.Thread(target=self._work, args=(work,), daemon=True)
@@ -107,7 +107,7 @@ class Flow:
         try:
             while not self._stopping.is_set() and work():
                 pass
-        except Exception as error:  # noqa: BLE001 - whatever it is, the run has failed
+        except Exception as error:  # noqa: BLE001 - any error fails the run
             self._outcome.violations.append(
                 f"{self.here.name} to {self.there.name}: {type(error).__name__}: {error}"
             )
@@ -253,7 +253,7 @@ class Run:
         for _ in range(most):
             try:
                 self._make_one(chance.choice(self.nodes), chance)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the run has failed
+            except Exception as error:  # noqa: BLE001 - any error fails the run
                 self.outcome.violations.append(f"a backup: {type(error).__name__}: {error}")
                 return
             if over.wait(self._every_s):

@@ -2,8 +2,8 @@
 managers were put back.
 
 Messages are numbered in *eras*; each restore of anybody begins another. Of the present era every
-message comes, once and in order. Of earlier eras some may have been undone, wherever they were;
-none of them comes twice in the life that led to the receiver as it is now, and they come in order.
+message comes, once and in order. Messages of earlier eras may have been undone, at any place; none
+of them comes twice in the life that led to the receiver of today, and they come in order.
 A sender that was put back knows nothing of its later eras: what waited in its backup may come
 behind them, once for each time that it was put back. Knows nothing of daemons.
 """
@@ -19,7 +19,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class Mark:
-    """What the receiver had received at a moment: the first so many of a life."""
+    """The messages that the receiver had at a moment: the first ``count`` of a life."""
 
     life: list[Place]
     count: int
@@ -51,7 +51,7 @@ class Passage:
         return b"%d %d %s" % (self.era, number, b"x" * (number % 200))
 
     def commit(self, count: int) -> None:
-        """So many more of the present era were committed."""
+        """Count ``count`` more committed messages of the present era."""
         with self._lock:
             self.committed += count
 
@@ -116,7 +116,7 @@ class Passage:
         return self._sizes.get(last[0], 0) - last[1] - 1 + whole + now[1]
 
     def complete(self, wanted: int) -> bool:
-        """Whether so many of the present era were committed, and all of them have come."""
+        """Return whether ``wanted`` messages of this era are committed, and all have come."""
         with self._lock:
             return self.committed >= wanted and self._due >= self.committed
 

@@ -1,6 +1,6 @@
 """Kill consumers with SIGKILL at random; nothing may be lost, and nothing be there twice.
 
-``make consumer-kill KILLS=25``: for each of four kinds of consumer so many are killed. Each moves
+``make consumer-kill KILLS=25`` kills that many of each of four kinds of consumer. Each moves
 numbered messages from one queue into another; the judge compares what has arrived there with what
 was sent, and their order. The kinds: one message a transaction; batches; tasks, several workers
 that keep the order of eight keys; one message with a row of a database, which is counted, too.
@@ -218,7 +218,7 @@ class Bed:
 
 
 def deaths(rng: random.Random, count: int, *, calls: bool) -> Iterator[Death]:
-    """When so many consumers die."""
+    """Yield the moment of death of ``count`` consumers."""
     for _ in range(count):
         if calls:
             yield Death(call=rng.randint(1, 6), late=rng.random() < 0.5)

@@ -1,8 +1,8 @@
 """Crash points times disk images of the store: ``make crash IMAGES=n``, or one point again.
 
-Without ``--scenario`` the whole programme runs (canonical scenarios, then random lives) until so
-many disk images were judged, and prints what was seen. A promise that was not kept is printed with
-the one line that shows it again. See ``tests/crash/programme.py``.
+Without ``--scenario`` the whole programme runs (canonical scenarios, then random lives) until
+IMAGES disk images were judged, and prints its counts. A broken promise is printed with the one line
+that shows it again. See ``tests/crash/programme.py``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.crash.programme import WAYS, Broken, Point, Tally, everything, run
 from tests.crash.scenarios import SCENARIOS
 
 GROUP_SHARE = 1_000
-"""Of so many images one more at each of the sixty points of committing groups."""
+"""For this many images one more at each of the sixty points of committing groups."""
 
 
 def main(arguments: list[str]) -> int:

@@ -74,7 +74,7 @@ class Judge:
         self.violations: list[str] = []
 
     def commit(self, count: int) -> None:
-        """So many more numbers were committed."""
+        """Count more committed numbers."""
         with self._lock:
             self.committed += count
 
@@ -129,7 +129,7 @@ class Source:
         return self.committed - self.count
 
     def commit(self, count: int) -> None:
-        """So many more numbers were committed."""
+        """Count more committed numbers."""
         with self._judge.lock:
             self.committed += count
 

@@ -1,6 +1,6 @@
 """The load of the tools that kill: a sender and a receiver that know for certain what they did.
 
-Each is a thread of its own. Every commit stands in a history of the tool's own, and is synced,
+Each is a thread of its own. The tool writes every commit into a history of its own, and syncs it,
 before the next one begins; a commit whose answer was lost is settled by asking for its outcome.
 """
 
@@ -36,7 +36,7 @@ GONE = (ServiceNotAvailable, TransactionOver, OperationCancelled)
 
 
 class Counting(Protocol):
-    """Who is told of commits, and says how far the other end has come."""
+    """Counts commits, and says how far the other end has come."""
 
     @property
     def violations(self) -> list[str]:
@@ -51,7 +51,7 @@ class Counting(Protocol):
         """Messages on their way."""
 
     def commit(self, count: int) -> None:
-        """So many more were committed."""
+        """Count more committed messages."""
 
 
 class Judging(Protocol):
@@ -91,7 +91,7 @@ class Load(threading.Thread):
         try:
             while not self.stopping.is_set():
                 self._work()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the run has failed
+        except Exception as error:  # noqa: BLE001 - any error fails the run
             self._violations.append(f"{type(error).__name__}: {error}")
 
 
@@ -165,7 +165,7 @@ class Receiver(Load):
         chance: random.Random, received: Callable[[list[bytes]], None],
     ) -> None:  # fmt: skip
         """Args:
-        received: Is told of the bodies of each transaction that is known to be committed.
+        received: Gets the bodies of each transaction that is known to be committed.
         """
         super().__init__(violations, self._receive)
         self._qm, self._queue, self._outcome = qm, queue, outcome
@@ -243,7 +243,7 @@ class Traffic:
                 last, since = self.judge.received, time.monotonic()
             elif time.monotonic() - since > SETTLE_S_MAX:
                 break
-        pause(0.5)  # whatever would come twice has time to come
+        pause(0.5)  # a repetition has time to come
         for receiver in self.receivers:
             receiver.stopping.set()
         for receiver in self.receivers:

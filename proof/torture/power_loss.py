@@ -65,10 +65,10 @@ class Careless(RealFiles):
 
 
 def write(path: str, seed: int, *, careless: bool, stop_after: int = 0) -> None:
-    """Work on a store for ever, and say what was promised.
+    """Work on a store without end, and print each promise.
 
     Args:
-        stop_after: Having said so many things, stand still with the next unsynced write; 0: never.
+        stop_after: Promises after which the process stops at the next unsynced write; 0: never.
     """
     random = Random(seed)
     store = _opened(path, Careless() if careless else RealFiles())
@@ -228,7 +228,7 @@ def _run(*command: str) -> None:
 def cycle(folder: Path, promised: Promised, tails: Tails, *, seed: int, careless: bool) -> None:
     """One life, one power cut, one judgement."""
     random, tearing = Random(seed), Random(f"torn {seed}")
-    # Whoever stands still is never cut off in the middle of a sync; so not always.
+    # A process that stops at a write is never cut off in the middle of a sync; so not always.
     tears = tearing.random() < 0.8
     seen: dict[str, torn.Seen] = {}
     options = OPTIONS[seed % len(OPTIONS)]
@@ -264,7 +264,7 @@ def cycle(folder: Path, promised: Promised, tails: Tails, *, seed: int, careless
 
 
 def run(cycles: int, seed: int, *, careless: bool = False) -> str:
-    """So many cycles on one store; returns what was seen.
+    """Run cycles on one store; returns a line with the counts.
 
     Raises:
         AssertionError: A promise was not kept; says in which cycle.

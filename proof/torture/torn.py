@@ -27,10 +27,10 @@ class Seen:
 
 def segments(store: Path) -> dict[str, Seen]:
     """The segments of the log, by their names."""
-    return {path.name: _seen(path) for path in sorted(store.glob("log-*.seg"))}
+    return {path.name: _read(path) for path in sorted(store.glob("log-*.seg"))}
 
 
-def _seen(path: Path) -> Seen:
+def _read(path: Path) -> Seen:
     return Seen(path.stat().st_ino, path.read_bytes())
 
 
@@ -61,7 +61,7 @@ def tear(store: Path, before: dict[str, Seen], random: Random) -> int:
 def _differing(path: Path, old: Seen, size: int) -> list[int]:
     if not path.exists():
         return []
-    now = _seen(path)
+    now = _read(path)
     if now.inode != old.inode:
         return []
     end = min(len(now.data), len(old.data)) // size * size
@@ -73,7 +73,7 @@ def _differing(path: Path, old: Seen, size: int) -> list[int]:
 
 
 def _chosen(count: int, random: Random) -> list[int]:
-    """Which of so many sectors were written: in the order of the file, backwards, or any."""
+    """Choose which of ``count`` sectors were written: in the file's order, backwards, or any."""
     every = list(range(count))
     if not every:
         return []

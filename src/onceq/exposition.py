@@ -7,9 +7,9 @@
 rules and the dashboard are held against it. The format itself is the library's matter
 (prometheus-client, extra ``onceq[metrics]``).
 
-Units are base units (seconds, bytes, ratios), and whatever only rises, and begins anew with each
-start of the queue manager, ends in ``_total``. No label has values that others can multiply without
-a bound: queues and other queue managers are counted out where they are looked at
+Units are base units (seconds, bytes, ratios). The name of a metric that only rises, and begins at 0
+with each start of the queue manager, ends in ``_total``. No label has values that others can
+multiply without a bound: queues and other queue managers are counted out where they are looked at
 (``core/management/metrics.py``), and reasons and classes are known words.
 
 Raises:
@@ -54,7 +54,7 @@ class Described:
     """One metric.
 
     Attributes:
-        name: As it is exposed; of a counter without ``_total``.
+        name: Its name in the exposition; of a counter without ``_total``.
         kind: counter, gauge or histogram.
         help: What it says.
         labels: Names of its labels.
@@ -287,8 +287,8 @@ def text(view: MetricsView, *, openmetrics: bool = False, queues: bool = False) 
 
     Args:
         view: What ``QueueManager.metrics`` gives.
-        openmetrics: In the form of OpenMetrics; else in that of Prometheus.
-        queues: Only what is told of each queue, in place of all others; the view must have it
+        openmetrics: In the format of OpenMetrics; else in the one of Prometheus.
+        queues: Only the metrics of each queue, in place of all others; the view must have them
             (``metrics(queues=True)``).
     """
     body, _ = negotiated(view, OPENMETRICS if openmetrics else "", queues=queues)

@@ -36,12 +36,12 @@ def denied(path: str, *, instead: str = "") -> AccessDenied:
 
 
 def check_own(folder: str) -> None:
-    """Raises AccessDenied if others than this account and root could put files into a folder:
-    whoever can says in ``onceq.toml`` who is believed."""
+    """Raises AccessDenied if others than this account and root could put files into a folder: such
+    a user could say in ``onceq.toml`` who is believed."""
     try:
         found = os.stat(folder)
     except OSError:
-        return  # whoever uses it says why it cannot be
+        return  # the caller that uses it says why it cannot be
     if found.st_uid not in (os.geteuid(), 0):
         raise AccessDenied(
             f"{folder} belongs to {account_name(found.st_uid)}, who could change what a queue "

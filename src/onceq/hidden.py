@@ -24,7 +24,7 @@ def show_hidden(text: str) -> str:
 
 
 def quote_word(text: str) -> str:
-    """A text as one word of a command that people paste into a shell, whatever is in it."""
+    """Return any text as one word of a command that people paste into a shell."""
     if _PLAIN_WORD.fullmatch(text):
         return text
     return "'" + show_hidden(text).replace("'", "'\\''") + "'"

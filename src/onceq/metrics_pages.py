@@ -20,7 +20,7 @@ from onceq.model.limits import METRICS_EVERY_S
 from onceq.model.views.view import MetricsView
 
 PAGES: Final = {"/metrics": False, "/metrics/queues": True}
-"""Whether each queue is told of."""
+"""Whether a page has the metrics of each queue."""
 _OPENMETRICS: Final = "application/openmetrics-text"
 _OPENMETRICS_1: Final = f"{_OPENMETRICS};version=1.0.0"
 
@@ -53,7 +53,7 @@ class MetricsPages:
         It fails with an OnceqError.
 
         Args:
-            queues: Whether each queue is told of.
+            queues: Whether the page has the metrics of each queue.
             accept: The header of that name.
         """
         # What somebody writes there is no key to keep: there are two forms.

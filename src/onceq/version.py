@@ -1,3 +1,3 @@
-"""The version of this package, for whatever is written down with it."""
+"""The version of this package, also for files that record it."""
 
 __version__ = "0.3.0.dev0"

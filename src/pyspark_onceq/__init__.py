@@ -11,7 +11,7 @@ import warnings
 
 try:
     from onceq.spark.data_source import OnceqDataSource as DefaultSource
-except Exception as error:  # noqa: BLE001 - see above: whatever it is must not spread
+except Exception as error:  # noqa: BLE001 - see above: no error may spread
     warnings.warn(f'the data source format "onceq" is not available: {error}', stacklevel=1)
 else:
     __all__ = ["DefaultSource"]

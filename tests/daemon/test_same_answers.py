@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import onceq
-from onceq.client.plans.plan import look as looking
+from onceq.client.plans.plan import look_at as looking
 from onceq.model.views.looks import LOOKS, LookEntry
 from tests.daemon.process import Process
 

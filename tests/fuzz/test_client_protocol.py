@@ -273,7 +273,7 @@ def test_no_answer_gets_a_token_out_of_its_holder(head: bytes, code: int) -> Non
     assert secret not in first
     assert secret.hex().encode() not in first
     with pytest.raises(OnceqError) as caught:
-        hello.heard(code, memoryview(head))
+        hello.read_answer(code, memoryview(head))
     assert secret.hex() not in str(caught.value)
 
 

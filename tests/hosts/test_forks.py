@@ -339,7 +339,7 @@ def test_a_fork_before_a_commit_has_its_connection_leaves_it_to_the_parent(
         try:
             with qm.transaction() as tx:
                 tx.send(OUT, b"once")
-                monkeypatch.setattr(link, "look", forked)
+                monkeypatch.setattr(link, "check_alive", forked)
         except BaseException as error:  # noqa: BLE001 - shown
             said = repr(error)
         finally:

@@ -89,9 +89,9 @@ def test_a_timeout_below_zero_is_no_way_to_say_for_ever(qm: Any, timeout: float)
             tx.receive_many, tx.receive_transaction,
         ]  # fmt: skip
         for call in calls:
-            with pytest.raises(InvalidParameter, match="from 0, or None, which waits for ever"):
+            with pytest.raises(InvalidParameter, match="from 0, or None, which never ends"):
                 call(Q, *((b"",) if call == qm.request else ()), timeout=timeout)
-    with pytest.raises(InvalidParameter, match="from 0, or None, which waits for ever"):
+    with pytest.raises(InvalidParameter, match="from 0, or None, which never ends"):
         next(qm.messages(Q, timeout=timeout))
 
 

@@ -445,7 +445,7 @@ BRANCHES: Final = (
     Row(r.AskRows, "", NAMED, lambda at: r.AskRows("sqlite:x")),
     Row(r.AskRows, "of a database whose rows decide for another", "send@rows | operate",
         lambda at: r.AskRows(at.base), _rows_decide),
-    Row(r.AskRows, "that take a database of another as it is", "operate",
+    Row(r.AskRows, "that accept a restored database of another", "operate",
         lambda at: r.AskRows(at.base, -1), _rows_decide),
     Row(r.LeaveDecision, "", NAMED, lambda at: r.LeaveDecision(at.decides()), after=_done),
     Row(r.LeaveDecision, "of another", "operate", lambda at: r.LeaveDecision(at.gtrid), _decided,

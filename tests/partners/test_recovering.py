@@ -297,5 +297,5 @@ def test_by_hand(folder: Path) -> None:
             made.execute("DELETE FROM onceq_decisions")
         name = SqliteAgent(str(file)).name
         assert "has not all rows" in tx(daemon, "recover", *where, code=1)
-        assert "taken as it is" in tx(daemon, "accept-database", name)
+        assert "accepted in its present state" in tx(daemon, "accept-database", name)
         tx(daemon, "recover", *where)

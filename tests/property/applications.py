@@ -45,7 +45,7 @@ class NodeLink:
         """See Link."""
         return self._open and self._node.engine is not None and self._node.life == self._life
 
-    def look(self) -> bool:
+    def check_alive(self) -> bool:
         """See Link."""
         return self.alive
 

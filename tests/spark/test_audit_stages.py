@@ -66,15 +66,15 @@ class Tracker:
 def test_tasks_are_counted_over_all_that_was_seen_active() -> None:
     tracker = Tracker()
     tasks = Tasks(tracker)
-    assert tasks.look() == (0, 0)
+    assert tasks.count() == (0, 0)
     tracker.active, tracker.infos = [1], {1: Info(3, 8)}
-    assert tasks.look() == (3, 8)
+    assert tasks.count() == (3, 8)
     tracker.active, tracker.infos = [2], {1: Info(8, 8), 2: Info(0, 4)}
-    assert tasks.look() == (8, 12), "the end of one that is over counts"
+    assert tasks.count() == (8, 12), "the end of one that is over counts"
     tracker.active, tracker.infos = [], {}
-    assert tasks.look() == (8, 12), "Spark forgets old ones"
+    assert tasks.count() == (8, 12), "Spark forgets old ones"
     tasks.forget()
-    assert tasks.look() == (0, 0)
+    assert tasks.count() == (0, 0)
 
 
 def test_a_stage_is_told_when_it_begins_and_each_second() -> None:

@@ -19,7 +19,7 @@ def test_a_range_is_read_and_what_is_missing_is_seen(daemon: Any) -> None:
     view = daemon.manager.queue(queue)
     whole = Range(queue, view["first_lookup"] - 1, view["last_lookup"])
     with LazyConnection(str(daemon.path)) as access:
-        sight = access.look(queue)
+        sight = access.sample(queue)
         assert [len(batch) for batch in access.pages(queue, whole)] == [10]
         part = Range(queue, whole.after + 3, whole.after + 7)
         assert [batch.bodies() for batch in access.pages(queue, part)] == [[b"3", b"4", b"5", b"6"]]

@@ -326,7 +326,7 @@ def test_a_pickled_access_has_no_connection(daemon: Any, queue: str) -> None:
     from pyspark import cloudpickle
 
     with LazyConnection(str(daemon.path)) as access:
-        access.look(queue)
+        access.sample(queue)
         copy = cloudpickle.loads(cloudpickle.dumps(access))
         assert (copy.where, copy.patience) == (access.where, access.patience)
         assert copy._manager is None

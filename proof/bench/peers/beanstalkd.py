@@ -1,5 +1,6 @@
-"""beanstalkd with its log synced at every write. It has no transactions: so many puts are sent in
-one go, and all answers awaited. Its protocol is spoken here, since its clients wait for each."""
+"""beanstalkd with its log synced at every write. It has no transactions: the puts of a batch
+are sent in one go, and all answers awaited. This module speaks its protocol, since its clients wait
+for each answer."""
 
 from __future__ import annotations
 

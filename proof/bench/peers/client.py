@@ -42,7 +42,7 @@ def _bodies(sender: int) -> Bodies:
 
 
 def _send(link: Link, bodies: Bodies, options: Options, per: int) -> tuple[int, float]:
-    """For a length of time, or so many messages; how many, and how long it took."""
+    """Send for a time, or up to a number of messages; return the count and the seconds."""
     count, began = 0, time.perf_counter()
     while True:
         link.send(bodies.make(per))
@@ -53,7 +53,7 @@ def _send(link: Link, bodies: Bodies, options: Options, per: int) -> tuple[int, 
 
 
 def _receive(link: Link, bodies: Bodies, per: int, count: int) -> float:
-    """So many messages that are all there; how long it took."""
+    """Receive ``count`` messages that are all there; return the seconds."""
     left, began = count, time.perf_counter()
     while left:
         got = link.receive(min(per, left))
@@ -214,7 +214,7 @@ def main() -> int:
         found = WORK[sys.argv[1]](json.loads(sys.argv[2]))
     except WrongMessages as error:
         found = {"wrong": str(error)}
-    except Exception as error:  # noqa: BLE001 - whatever the client of a system raises, it has failed
+    except Exception as error:  # noqa: BLE001 - any error of a system's client fails the case
         found = {"failed": f"{type(error).__name__}: {error}"}
     print(json.dumps(found), flush=True)
     return 0

@@ -25,7 +25,7 @@ class Link(ABC):
 
     @abstractmethod
     def receive(self, count: int) -> list[bytes]:
-        """One transaction: wait for messages, take so many or fewer, at least one. So many are
+        """One transaction: wait for messages, take ``count`` or fewer, at least one. As many are
         there or under way. Comes back when their removal survives a power cut."""
 
     def rest(self) -> None:  # noqa: B027 - most have nothing to stop
@@ -93,4 +93,4 @@ class System(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End the servers, whatever state they are in."""
+        """End the servers, in any state."""

@@ -197,7 +197,7 @@ def _consumer(servers: dict[str, Any]) -> Any:
 
 
 def _taken(consumer: Any, count: int) -> tuple[list[bytes], list[Any]]:
-    """So many messages, and the place behind them."""
+    """Take ``count`` messages; return them and the places behind them."""
     bodies: list[bytes] = []
     while len(bodies) < count:
         found = consumer.consume(count - len(bodies), WAIT_S)

@@ -45,7 +45,7 @@ def decoded(text: bytes) -> Run:
 
 
 def mark(text: bytes) -> str:
-    """What stands in the picture of a run."""
+    """Return the mark in the picture of a run."""
     return f"run {hashlib.sha256(text).hexdigest()[:16]}"
 
 

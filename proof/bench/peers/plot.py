@@ -25,7 +25,7 @@ def draw(run: Run, path: Path, mark: str) -> None:
     """Write it as SVG; the same run gives the same bytes.
 
     Args:
-        mark: Stands in it, to tell which run it shows.
+        mark: A text in the picture that says which run it shows.
     """
     with matplotlib.rc_context({"svg.hashsalt": "onceq", "svg.fonttype": "none", "font.size": 9}):
         picture = Figure(figsize=(11, 4.2), layout="constrained")

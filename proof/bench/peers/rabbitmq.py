@@ -1,6 +1,6 @@
 """A quorum queue of RabbitMQ, with publisher confirms.
 
-It has no transactions over several messages of such a queue: so many are published, and all
+It has no transactions over several messages of such a queue: a batch is published, and all its
 confirms awaited. An acknowledgment has no answer in AMQP: nobody knows when it is durable.
 """
 

@@ -25,7 +25,7 @@ from proof.bench.peers.systems import system
 from tests.programs import NoServer
 
 PROCESSES = 4
-"""The sixteen clients are threads of so many processes."""
+"""Processes; the sixteen clients are their threads."""
 YARD_S = 0.25
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 Say = Callable[[str], None]
@@ -145,7 +145,7 @@ def _started(
 def run(
     names: Sequence[str], folder: Path, scale: Scale, say: Say, keep: Keep
 ) -> dict[str, Outcome]:
-    """The whole measurement: outcomes by name. Servers are ended whatever happens.
+    """Run the whole measurement; return outcomes by name. Servers end in every case.
 
     Args:
         keep: Is shown what there is after every turn.
@@ -204,7 +204,7 @@ def _turn(turns: Turns, outcome: Outcome, folder: Path) -> None:
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Signals are not heard: whoever presses Ctrl-C twice still leaves no process."""
+    """Ignore signals: a user who presses Ctrl-C twice still leaves no process."""
     before = {n: signal.signal(n, signal.SIG_IGN) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

@@ -1,4 +1,4 @@
-"""A measurement, as it is kept."""
+"""The record of a measurement."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Scale:
 
     Attributes:
         sizes: Messages a transaction.
-        seconds: A sender sends for so long in each case,
-        messages: or so many messages, if that is less.
+        seconds: How long a sender sends in each case,
+        messages: or how many messages, if that is less.
         warm: Times as long as a system wants to be used before.
     """
 

@@ -75,7 +75,7 @@ def verdicts(found: Figures, size: int) -> list[str]:
 
 
 def tell(rows: int, size: int, figures: Figures) -> None:
-    """Print what a part has found with so many rows of that size."""
+    """Print the figures of a part, with ``rows`` rows of ``size`` bytes."""
     print(f"\nrows/s with {rows:,} rows of {size} bytes")
     for title, value in figures.items():
         print(f"{title:52} {value:14,.2f}" if value < 100 else f"{title:52} {value:14,.0f}")

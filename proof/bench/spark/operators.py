@@ -31,7 +31,7 @@ from onceq.spark.runtime import prepare
 STREAMS = (10, 1_000, 100_000)
 ROUNDS = 3
 LARGE_ROWS = 3_000_000
-"""From so many on each case runs once, if nobody says more."""
+"""With this many rows or more each case runs once, if nobody says more."""
 BATCH_ROWS = 200_000
 WARM_ROWS = 2 * BATCH_ROWS
 """Of each case, before the first round."""
@@ -133,7 +133,7 @@ def steps(spark: Any, *, hot: float = 0) -> dict[str, Step]:
 
 
 def make(place: Path, rows: int, streams: int, *, hot: float = 0) -> None:
-    """Messages of so many streams in files, two for each micro-batch; ``hot``: the share of the
+    """Write messages of streams into files, two for each micro-batch; ``hot``: the share of the
     first stream, beside its even one."""
     place.mkdir()
     dice = np.random.default_rng(1)

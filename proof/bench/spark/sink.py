@@ -74,7 +74,7 @@ def nothing() -> type:
 
 
 class Bench:
-    """One daemon, one table of so many rows, one session."""
+    """One daemon, one table, one session."""
 
     def __init__(self, spark: Any, folder: Path, rows: int, size: int = BODY_BYTES) -> None:
         self.rows = rows
@@ -153,7 +153,7 @@ class Bench:
 
 
 def run(rows: int, size: int = BODY_BYTES) -> Figures:
-    """Measure everything with so many rows; the best of some rounds, after one unmeasured."""
+    """Measure everything; return the best of some rounds, after one unmeasured."""
     with tempfile.TemporaryDirectory() as folder, quiet_session("local[2]", "bench") as spark:
         bench = Bench(spark, Path(folder), rows, size)
         cases: dict[str, Callable[[], float]] = {

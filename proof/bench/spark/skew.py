@@ -80,7 +80,7 @@ def cases(
 
 
 def stream_of(batch_rows: int) -> Callable[[Any, Path, Any, Path], float]:
-    """Measures micro-batches of so many rows."""
+    """Return a function that measures micro-batches of ``batch_rows`` rows."""
 
     def rate(spark: Any, source: Path, step: Any, checkpoint: Path) -> float:
         return stream_rate(spark, source, step, checkpoint, batch_rows=batch_rows)
@@ -94,23 +94,23 @@ def peak() -> Iterator[Callable[[], int]]:
     largest = 0
     over = threading.Event()
 
-    def look() -> None:
+    def read_peak() -> None:
         nonlocal largest
         for pid in workers():
             largest = max(largest, high_water(pid))
 
     def keep_looking() -> None:
         while not over.wait(EVERY_S):
-            look()
+            read_peak()
 
-    def told() -> int:
-        look()
+    def largest_yet() -> int:
+        read_peak()
         return largest
 
     watcher = threading.Thread(target=keep_looking, daemon=True)
     watcher.start()
     try:
-        yield told
+        yield largest_yet
     finally:
         over.set()
         watcher.join()

@@ -32,7 +32,7 @@ LARGE_TRIGGER = 400_000
 """What the docs recommend: what a trigger costs by itself counts little beside its rows."""
 ROUNDS = 3
 LARGE_ROWS = 3_000_000
-"""From so many on each case runs once: it takes minutes, beside which a start counts little."""
+"""With this many rows or more each case runs once: a start counts little beside its minutes."""
 NARROW = ("lookupId", "body")
 HEADERS = tuple(name for name in USUAL if name not in ("body", "extension"))
 
@@ -132,7 +132,7 @@ def prebuilt(rows: int, files: dict[str, str], per_trigger: int) -> Any:
 
 
 class Bench:
-    """One daemon, one queue of so many messages, one session."""
+    """One daemon, one queue, one session."""
 
     def __init__(self, spark: Any, folder: Path, rows: int, size: int = BODY_BYTES) -> None:
         self.spark = spark
@@ -236,7 +236,7 @@ def measure(bench: Bench) -> dict[str, float]:
 
 
 def run(rows: int, size: int = BODY_BYTES) -> dict[str, float]:
-    """Measure everything with so many rows, with bodies of so many bytes.
+    """Measure everything with ``rows`` rows, with bodies of ``size`` bytes.
 
     Returns:
         By case: rows a second; "..., part of the API": the ratio.

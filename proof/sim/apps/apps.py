@@ -34,9 +34,9 @@ class Ask(Record, frozen=True):
     asked: Callable[[], None] | None = None
     safe: bool = False
 
-    def made(self, owner: int, number: int) -> Request | Inner:
-        """The request of an owner, with its number. A copy: it may be asked again, while the first
-        still stands in an inbox."""
+    def number(self, owner: int, number: int) -> Request | Inner:
+        """Return the request of an owner, with its number. A copy: it may be asked again while the
+        first is still in an inbox."""
         request = self.request() if callable(self.request) else self.request
         return replace(request, owner=owner, request=number)
 
@@ -173,7 +173,7 @@ class App(Runner):
         self._request += 1
         self._waiting = self._request
         self._wanted = None
-        item = wanted.made(self._owner, self._request)
+        item = wanted.number(self._owner, self._request)
         if wanted.asked is not None:
             wanted.asked()
         self.kernel.note(self.node.name, type(item).__name__, self._owner, self._request)

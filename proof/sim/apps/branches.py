@@ -58,7 +58,7 @@ class Branching:
                 return
             # The answer to prepare was lost: the coordinator counts that as a vote against.
             self.ledger.doubt(unit)
-            yield from self._told(xid, RollbackBranch(xid), first=False)
+            yield from self._tell(xid, RollbackBranch(xid), first=False)
             self.ledger.resolved(unit, Outcome.ABORTED)
             return
         if not promised:
@@ -68,11 +68,11 @@ class Branching:
         yield from self.work.pass_time(wait_us)
         commit = self.rng.random() < 0.7
         if commit:
-            yield from self._told(xid, CommitBranch(xid), lambda: self._ask(unit))
+            yield from self._tell(xid, CommitBranch(xid), lambda: self._ask(unit))
             self.ledger.committed(unit)
         else:
             # From when it is asked for until it is heard, what it held may be anybody's.
-            yield from self._told(
+            yield from self._tell(
                 xid, RollbackBranch(xid),
                 lost=lambda: self.ledger.doubt(unit) if unit.status is Status.OPEN else None,
             )  # fmt: skip
@@ -112,12 +112,12 @@ class Branching:
 
         return work.promised(unit, (yield Ask(PrepareBranch(xid, number), going)))
 
-    def _told(
+    def _tell(
         self, xid: Xid, request: Request, asked: Callable[[], None] | None = None, *,
         first: bool = True, lost: Callable[[], None] | None = None,
     ) -> Program:  # fmt: skip
-        """Tell the outcome until it is heard. That there is no such branch means that it was
-        heard before: so it may not be said to whoever tells it for the first time."""
+        """Tell the outcome until it is heard. An answer that there is no such branch means that it
+        was heard before: so the first telling may not get it."""
         while True:
             try:
                 answer = yield Ask(request, asked)

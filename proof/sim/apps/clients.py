@@ -168,7 +168,7 @@ class Client(Runner):
             return
         link.requests += 1
         self._wanted, self._waiting = None, (link, link.requests)
-        item = wanted.ask.made(link.owner, link.requests)
+        item = wanted.ask.number(link.owner, link.requests)
         if wanted.ask.asked is not None:
             wanted.ask.asked()
         self.kernel.note(node.name, type(item).__name__, link.owner, link.requests)

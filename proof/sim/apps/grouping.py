@@ -2,7 +2,7 @@
 
 An application does what a job of Spark does: it prepares some branches, has them committed as one
 under a name and a version, and asks again until it is heard; an attempt that breaks is given up and
-made anew. Now and then it writes a version a second time, as after a crash of its own: none of
+made again. Now and then it writes a version a second time, as after a crash of its own: none of
 that may ever be seen.
 
 Watches: I2 (all branches or none), I3, I4 (a version once), I5, I20, I21.
@@ -37,7 +37,7 @@ from proof.sim.judge.books import Status, Unit
 SHARE = 0.04
 """Share of units of work that are groups."""
 SOON_US = Settings().undecided_s * SECOND // 2
-"""Within this time no promise may be gone, whatever the manager's clock does."""
+"""Within this time no promise may be gone, by any clock of the manager."""
 
 
 @dataclass(slots=True)
@@ -117,7 +117,7 @@ class Grouping:
         """What of it is prepared is rolled back, also where the answer to prepare was lost."""
         for unit in made.units:
             self.ledger.doubt(unit)
-        yield from self._told(RollbackGroup(made.prefix), int)
+        yield from self._ask(RollbackGroup(made.prefix), int)
         for unit in made.units:
             self.ledger.resolved(unit, Outcome.ABORTED)
 
@@ -136,7 +136,7 @@ class Grouping:
                 self.ledger.ask(unit)
 
         life = app.node.life
-        answer = yield from self._told(
+        answer = yield from self._ask(
             _commit(number, version, made), (GroupResult, GroupIncomplete), going
         )
         if isinstance(answer, GroupIncomplete):
@@ -155,15 +155,15 @@ class Grouping:
         return True
 
     def _repeat(self, number: int, version: int, made: Attempt) -> Program:
-        """It was committed: whatever is asked now, nothing of this attempt is ever seen."""
-        answer = yield from self._told(_commit(number, version, made), GroupResult)
+        """It was committed: no later request may ever show anything of this attempt."""
+        answer = yield from self._ask(_commit(number, version, made), GroupResult)
         if not answer.already:
             self.kernel.wrong(f"I4: version {version} was committed a second time")
         self.kernel.marks[marks.GROUP_TWICE] += 1
         for unit in made.units:
             self.ledger.aborted(unit)
 
-    def _told(
+    def _ask(
         self, request: Request, kinds: Any, asked: Callable[[], None] | None = None
     ) -> Generator[Ask | Sleep, Any, Any]:
         """Ask until there is an answer, of one of these kinds."""

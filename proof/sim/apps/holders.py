@@ -38,7 +38,7 @@ HOLDERS: Final = 2
 NAMES: Final = ("billing", "stock")
 AGES_S: Final = (0, 60, 300, 600, 3_600, 6 * 3_600)
 STALE: Final = 0.4
-"""How often a holder shows what he has, be it good or not."""
+"""How often a holder shows its token, valid or not."""
 CLOCKS: Final = 0.2
 """How often a clock is set before a holder begins something, where clocks are set at all."""
 
@@ -86,7 +86,7 @@ class Holder(App):
         if wanted is None or engine is None or engine.stopped:
             return
         if self.held is not None and not self._owner:
-            refused = self._shown(engine, self.held)
+            refused = self._show(engine, self.held)
             if refused is not None:
                 self._wanted = None
                 if wanted.asked is not None:
@@ -96,8 +96,8 @@ class Holder(App):
                 return
         super()._submit()
 
-    def _shown(self, engine: Engine, held: Held) -> OnceqError | None:
-        """Connect and show the token; why it is refused."""
+    def _show(self, engine: Engine, held: Held) -> OnceqError | None:
+        """Connect and show the token; return why it is refused."""
         self._connected = self._steady()
         try:
             found = engine.tokens.check_clear(held.text, self.node.ip, private=True)
@@ -139,8 +139,8 @@ class Holder(App):
             glance = self.books.glance(self.held, self.node)
             self._moment = _Moment(glance, self._connected, self.kernel.now)
 
-    def came(self, answer: object, what: str) -> None:
-        """It was answered; raises SentAway when that was because of the token."""
+    def check_answer(self, answer: object, what: str) -> None:
+        """Check an answer; raises SentAway when the token was the reason for it."""
         moment, held = self._moment, self.held
         if moment is None or held is None:
             return
@@ -269,7 +269,7 @@ class Tokens:
             self.kernel.wrong(f"I28: the account of the manager may not make a token: {answer!r}")
         if answer.token != held.text:
             self.kernel.wrong("I28: a token is not what was asked for")
-        books.made(held, answer.expires_s)
+        books.note_made(held, answer.expires_s)
         for given in givens:
             self.permissions.settled(given, value=True)
         self.kernel.marks[marks.TOKEN_AGAIN] += again

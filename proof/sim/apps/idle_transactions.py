@@ -23,7 +23,7 @@ from proof.sim.judge.books import Status
 SHARE = 0.01
 """Share of units of work that are forgotten."""
 ASLEEP_US = 2 * IDLE_US
-"""Surely long enough, whatever the manager's clock does, and although it may stand still."""
+"""Surely long enough, by any clock of the manager, and although it may stand still."""
 
 
 def wanted(kernel: Kernel) -> bool:

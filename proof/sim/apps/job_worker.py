@@ -2,7 +2,7 @@
 
 What becomes of the next messages is decided by the product's own code. That asks, and waits for
 answers; so here it is run again with what was answered so far, until it has no question left.
-Whatever it does is entered into the books first.
+All that it does is entered into the books first.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Worker:
             known = self.books.met(self.node, work, over.get(work.number))
             if known.pending is not None:
                 view = yield Ask(Look(looks.JOB.what, str(work.number)), safe=True)
-                self.books.told(known, view, in_doubt=True)
+                self.books.settle(known, view, in_doubt=True)
             self.books.stands(known, work)
             stuck |= not (yield from self._work_off(app, known, work))
         if not stuck:
@@ -167,7 +167,7 @@ class Worker:
                 self.books.all_done(known)
             else:
                 view = yield Ask(Look(looks.JOB.what, str(at.number)), safe=True)
-                self.books.told(known, view)
+                self.books.settle(known, view)
             at = answer
 
     def _hurry(self) -> None:
@@ -185,7 +185,7 @@ class Worker:
         """A job is not to go on: what it says of itself."""
         view = yield Ask(Look(looks.JOB.what, str(known.number)), safe=True)
         if known.pending is not None:
-            self.books.told(known, view)
+            self.books.settle(known, view)
         self.books.ended(known, view)
         order = known.work.order
         if view.state != "done" or order.action is not JobAction.PURGE or view.more or view.failed:
@@ -197,7 +197,7 @@ class Worker:
             for lookup in left.lookup_ids if isinstance(left, Batch) else ():
                 lane, counter = place_of(lookup)
                 if counter < dict(source.ends).get(lane, 0):
-                    self.kernel.wrong(f"I26: {view} is done, and {lookup} stands in {source.name}")
+                    self.kernel.wrong(f"I26: {view} is done, and {lookup} is in {source.name}")
 
     # ---- a batch ----------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ application queues are purged, and emptied into others, while everybody is at wo
 own code decides about messages (``job_worker.py``), and managers die in the middle. Left out are
 worlds whose managers are put back or copied, and those in which somebody has to have rights.
 
-What is demanded stands in ``judge/job_books.py`` and ``judge/worked.py``.
+``judge/job_books.py`` and ``judge/worked.py`` say what is demanded.
 """
 
 from __future__ import annotations

@@ -268,7 +268,7 @@ class LastAgents(Deciders):
         return report.clean, recovery.next_s(now_s, report)
 
     def _accept(self, client: Client, recovery: Recovery) -> Talk:
-        """An operator has compared both, and goes on with the database as it is."""
+        """An operator has compared both, and goes on with the restored database."""
         for database in self.databases:
             if database.name not in recovery.restored:
                 continue

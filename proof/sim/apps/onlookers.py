@@ -4,7 +4,7 @@ Some worlds have them, one at each manager; they change nothing. Left out are wo
 are put back or copied, and those in which somebody has to have rights: there the manager itself
 ends connections, when nobody outside can say.
 
-What is demanded of the answers stands in ``judge/consumers.py``.
+``judge/consumers.py`` says what is demanded of the answers.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ class Onlookers:
         busy = [p for p in places if self.books.looking(app.node, p).busy]
         if busy and self.rng.random() < BUSY:
             places = busy
-        return self.look(app, self.rng.choice(places))
+        return self.ask(app, self.rng.choice(places))
 
-    def look(self, app: App, place: Place) -> Program:
+    def ask(self, app: App, place: Place) -> Program:
         """Ask who works on a queue."""
         asked: list[Sight] = []
 
@@ -96,6 +96,6 @@ class Onlookers:
         except Lost:
             return
         if not isinstance(views, OnceqError):
-            self.books.seen(app.node, place, asked[-1], views)
+            self.books.check(app.node, place, asked[-1], views)
         elif place.deleted_us < 0:
             self.kernel.wrong(f"I26: who works on {place} is not told: {views!r}")

@@ -126,7 +126,7 @@ class Operators:
             return self.delete_dead_letters(app)
         if draw >= 16 and self.directory is not None:
             return self.take_directory(app, self.directory)
-        return self.look(app)
+        return self.check_views(app)
 
     def create_late(self, app: App, place: Place) -> Program:
         """Make a queue to which messages were sent already."""
@@ -136,7 +136,7 @@ class Operators:
             return
 
     def delete(self, app: App, place: Place) -> Program:
-        """Delete a queue for ever."""
+        """Delete a queue permanently."""
 
         def asked() -> None:
             place.deleted_us = place.purged_us = self.kernel.now
@@ -227,8 +227,8 @@ class Operators:
                 return place
         return None
 
-    def look(self, app: App) -> Program:
-        """Every view answers, and its counts add up (I19)."""
+    def check_views(self, app: App) -> Program:
+        """Check that every view answers, and that its counts add up (I19)."""
         for what in ("status", "queues", "outgoing", "streams", "transactions"):
             answer = yield Ask(Look(what))
             if isinstance(answer, OnceqError):
@@ -303,7 +303,7 @@ class Operators:
                 return
 
     def dead_letters(self, app: App) -> Program:
-        """Receive what stands in the system queues, and in the senders' own dead-letter queue."""
+        """Receive all messages of the system queues, and of the senders' own dead-letter queue."""
         system = [(f"SYSTEM$;{name}", name) for name in ("DEADXACT", "DEADLETTER", "JOURNAL")]
         for queue, name in (*system, (OWN_DEAD, OWN)):
             for packet in (yield from self._taken(queue)):

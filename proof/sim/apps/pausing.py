@@ -2,10 +2,11 @@
 
 Some worlds have them, one at each manager. While a queue is paused they look at it, and take out
 messages by their places; some of them forget to resume it, or die of their manager, and another one
-finds it paused. In the end whoever drains the world resumes everything (``operators.py``). Worlds
-whose managers are put back or copied have none: what of a pause such a life has is nobody's to say.
+finds it paused. In the end the operators that drain the world resume everything (``operators.py``).
+Worlds whose managers are put back or copied have none: nobody can say what such a life has of a
+pause.
 
-What is demanded stands in ``judge/pauses.py``.
+``judge/pauses.py`` says what is demanded.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Pausing:
     def come_again(self, app: App, place: Place) -> Program:
         """Somebody finds a queue that may be paused, and resumes it."""
         try:
-            yield from self.look(app, place)
+            yield from self.check_view(app, place)
             yield from self.resume(app, place)
         except Lost:
             return
@@ -92,9 +93,9 @@ class Pausing:
                 return
             for _ in range(rng.choice([1, 2, 4])):
                 yield Sleep(int(self.kernel.options.think_us * rng.choice([0.5, 2, 6])))
-                yield from rng.choice([self.look, self.look, self._take_out, self._again])(
-                    app, place
-                )
+                yield from rng.choice(
+                    [self.check_view, self.check_view, self._take_out, self._again]
+                )(app, place)
             if rng.random() >= FORGETS:
                 yield from self.resume(app, place)
         except Lost:
@@ -123,12 +124,12 @@ class Pausing:
 
     # ---- meanwhile --------------------------------------------------------------------------
 
-    def look(self, app: App, place: Place) -> Talk:
-        """Its view says whether it is paused."""
+    def check_view(self, app: App, place: Place) -> Talk:
+        """Check that the view of a queue says whether it is paused."""
         asked: list[int] = []
         view = yield Ask(Look(looks.QUEUE.what, place.name), lambda: asked.append(self.kernel.now))
         if isinstance(view, QueueView):
-            self.pauses.seen(place, app.node, view, asked[0])
+            self.pauses.check(place, app.node, view, asked[0])
 
     def _take_out(self, app: App, place: Place) -> Talk:
         """Look at messages, and receive one of them by its place: both is as ever."""

@@ -3,7 +3,7 @@ seed.
 
 In some of the worlds that have a directory most queues are public, and are called so: by their
 GUID, by the name or the address of their computer, by their number if they are private, in small
-and capital letters, and through lists. The judge goes by the queue, whatever it is called.
+and capital letters, and through lists. The judge goes by the queue, not by its name.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ with the record of who has read. A checkpoint may be lost, or be an old copy: th
 remembers must keep the reader out. Drivers die without closing anything, or stand still for longer
 than their lease while a second one of the same checkpoint takes their place.
 
-What a removal was told to take is only what was looked at, so whatever it takes besides would be
+A removal may take only messages that were looked at: any other message that it takes would be
 nowhere. The judge's books are ``judge/holds.py`` and ``judge/memories.py``.
 
 Watches: I2, I4 (nothing is removed that was not written; nothing twice), I16, I17, I22, I24.
@@ -55,7 +55,7 @@ there were any (``tests/simulation/seeds.txt``) is among them, and all of those 
 LIVES_MIN: Final = 16
 """Of readers in a world, or half as many as it has transactions."""
 NAMES: Final = ("", "one", "two")
-ANEW: Final = 0.15
+NEW: Final = 0.15
 """Of lives: they begin without a checkpoint."""
 OLD: Final = 0.15
 """Of lives: they begin with an old copy of theirs."""
@@ -75,7 +75,7 @@ def everywhere() -> None:
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """A reader of a queue, over all his lives.
+    """A reader of a queue, over all its lives.
 
     Attributes:
         old: A copy of the checkpoint, made before a batch.
@@ -208,12 +208,12 @@ class Readers:
         if found is not None and stream.life not in (0, life.app.node.life):
             self.kernel.marks[marks.READ_ELSEWHERE] += 1
         draw = rng.random()
-        if stream.checkpoint is None or draw < ANEW:
-            if found is not None and not (yield from self._told(life, found)):
+        if stream.checkpoint is None or draw < NEW:
+            if found is not None and not (yield from self._allowed(life, found)):
                 return False
             self._queries += 1
             stream.checkpoint, stream.old = Checkpoint(f"query {self._queries}"), None
-        elif draw < ANEW + OLD and stream.old is not None:
+        elif draw < NEW + OLD and stream.old is not None:
             self.kernel.marks[marks.OLD_CHECKPOINT] += _behind(stream.old, found)
             return False  # And its people look for the newest one.
         elif _behind(stream.checkpoint, found):
@@ -221,8 +221,8 @@ class Readers:
         life.checkpoint = stream.checkpoint
         return True
 
-    def _told(self, life: Life, found: ReaderView) -> Talk:
-        """One of its name has read before: somebody must say that it may begin anew."""
+    def _allowed(self, life: Life, found: ReaderView) -> Talk:
+        """One of its name has read before: somebody must allow it to start again."""
         self.kernel.marks[marks.READ_BEFORE] += 1
         if self.rng.random() < 0.5:
             return False  # They take the checkpoint that they have.
@@ -242,7 +242,7 @@ class Readers:
         view = yield Ask(Look(looks.RANGE.what, asked.text()))
         if isinstance(view, OnceqError) or (at.planned and (view.locked or view.more)):
             return False
-        seen = yield from self._seen(life, view)
+        seen = yield from self._look_up(life, view)
         if not seen and not at.planned:
             yield Sleep(self.kernel.options.think_us)
             return True
@@ -256,7 +256,7 @@ class Readers:
         stream.life = life.app.node.life
         return (yield from self.removing.remove(life, seen))
 
-    def _seen(self, life: Life, view: RangeView) -> Talk:
+    def _look_up(self, life: Life, view: RangeView) -> Talk:
         """The lookup identifiers of a range that is free of locks, by looking at its messages."""
         place, after = life.place, life.checkpoint.to
         seen: list[int] = []

@@ -1,6 +1,6 @@
 """The judge's books of transactions that a row in a database decides (``last_agents.py``).
 
-Whatever anybody asks of a branch is entered before it is asked and when it is answered.
+Each request about a branch is entered before it is asked and when it is answered.
 
 Watches: I20, I21 (a branch is committed only when its row is there, and rolled back only when it is
 not there and never will be; in the end the manager and the database have one outcome, and the
@@ -36,8 +36,8 @@ class Case:
         lost: That was undone when the database was set back.
         commits: How often anybody has asked the manager to commit it.
         heard: The commit was answered: it is durable.
-        forgotten: An operator has taken the database as it is since, so that the manager does not
-            miss this row any more.
+        forgotten: An operator has accepted the restored database since, so that the manager does
+            not miss this row any more.
         told: What its application was told; None: nothing, or that it is in doubt.
         alone: The manager had nothing to decide.
         others: Databases that have promised, and follow the row.
@@ -176,7 +176,7 @@ class RowBooks:
             self.kernel.wrong(f"I21: {home.name} misses rows of {database.name}, which lost none")
 
     def accepted(self, home: Node, database: RowDatabase) -> None:
-        """An operator takes it as it is."""
+        """An operator accepts the restored database."""
         self.unaccepted.discard((home.index, database.name))
         for case in self.cases.values():
             if case.home is home and case.database is database:
@@ -224,7 +224,7 @@ class RowBooks:
             self.ledger.doubt(case.unit)
 
     def _row(self, case: Case) -> Row:
-        """That of a branch whose promise was not answered is known from the manager."""
+        """Return the row of a case; the manager knows it if the promise was not answered."""
         if case.row is not None:
             return case.row
         assert case.home.engine is not None

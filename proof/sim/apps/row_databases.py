@@ -159,7 +159,7 @@ class RowDatabase(Database):
         """See Agent."""
         self.decisions[Row(manager, number, "")] = NOTED
         if self.kernel.faulty and self.rng.random() < 0.2:
-            # Branches may end from here on whose numbers are below that of the note.
+            # From here on branches may end whose numbers are below the one of the note.
             self._back_up()
             after_us = self.rng.choice([MINUTE, 10 * MINUTE, 60 * MINUTE])
             self.kernel.at(self.kernel.now + after_us, self._restore)

@@ -1,8 +1,8 @@
 """The judge's books of transactions that several partners share (``coordinators.py``).
 
 Each has a share at its home manager, whose commit is the decision, and one at each partner. Every
-verb that anybody asks of a partner is entered here before it is asked and when it is answered,
-whoever asks it: the application itself, or recovery on behalf of one that is gone.
+verb that anybody asks of a partner is entered here before it is asked and when it is answered: both
+those of the application itself, and those of recovery on behalf of one that is gone.
 
 Watches: I20 (what has promised can be told), I21 (nobody commits before the decision or rolls back
 after it; in the end all have the outcome of the home manager, and the application was told it).
@@ -240,8 +240,8 @@ class SharedBooks:
 
     def died(self, whole: Whole) -> None:
         """It is no more. Nobody hears the answers that are under way, even where a manager takes
-        its connection to be alive for a while: what such a commit or promise has taken is
-        anybody's again as soon as it is refused."""
+        its connection to be alive for a while: the messages of such a commit or promise are free
+        again when it is refused."""
         if whole.unit.status is Status.ASKED:
             self.ledger.doubt(whole.unit)
         for share in whole.shares:

@@ -97,7 +97,7 @@ class SharedTransaction(Program):
         if step.what is What.DECIDE:
             return (yield from self._decide())
         if step.partner < 0:
-            return (yield from self._told(step.what))
+            return (yield from self._report(step.what))
         partner = self.partners[step.partner]
         if step.what is What.PREPARE:
             return (yield from partner.prepare())
@@ -134,8 +134,8 @@ class SharedTransaction(Program):
         self.books.decided(whole)
         return sent
 
-    def _told(self, what: What) -> Talk:
-        """All partners have carried the decision out, or not all could be told."""
+    def _report(self, what: What) -> Talk:
+        """Report that all partners have carried the decision out, or that not all could."""
         gtrid, make = self.whole.gtrid, DecisionDone if what is What.DONE else LeaveDecision
         try:
             yield from self._home(make(gtrid))

@@ -45,8 +45,7 @@ STRICT: Final = 0.5
 """Of these: managers prove to each other who they are."""
 NAMES: Final = {"alice": ActorKind.ACCOUNT, "bob": ActorKind.CERTIFICATE}
 OPERATOR: Final = Actor(ActorKind.ACCOUNT, "operator", free=True)
-"""Who gives rights where managers prove who they are: it stands in the trail
-(``judge/trails.py``)."""
+"""Who gives rights where managers prove who they are: the trail names it (``judge/trails.py``)."""
 RIGHTS: Final = {"send": ("send",), "receive": ("receive",), "peek-body": ("peek-body", "receive")}
 """What is granted, and what each of them follows from."""
 
@@ -110,7 +109,7 @@ class Subjects:
             return None
         lost = self.permissions.uncertain(app.node.index)
         if lost:
-            return self._look(app, lost)
+            return self._find_out(app, lost)
         if self.permissions.active and self.rng.random() < 0.15:
             return self._shut(app)
         names = self.permissions.directory
@@ -168,8 +167,8 @@ class Subjects:
             self.kernel.wrong(f"I28: the account of the manager may not give rights: {answer!r}")
         self.permissions.settled(given, value=not take)
 
-    def _look(self, app: App, lost: list[Given]) -> Program:
-        """The answers to changes were lost: what has become of them?"""
+    def _find_out(self, app: App, lost: list[Given]) -> Program:
+        """Find out what has become of changes whose answers were lost."""
         answer = yield from look_at_all("rights")
         if not isinstance(answer, list):
             return
@@ -230,7 +229,7 @@ class Subjects:
                 app.undone = None
 
     def _given_back(self, unit: Unit) -> None:
-        """Its connection is over: what it took is in its place again, whatever it does now."""
+        """Its connection is over: its messages are in their places again, also if it goes on."""
         self.ledger.aborted(unit)
         unit.takes.clear()
 
@@ -356,7 +355,7 @@ class Subjects:
         life = app.node.life
         answer = yield Ask(request, goes)
         if isinstance(app, Holder):
-            app.came(answer, f"{what} of {app.node.name}")
+            app.check_answer(answer, f"{what} of {app.node.name}")
         after, denied = self._sights(app, needs), _denied(answer)
         # A commit that is doomed says what doomed it, which may have been a right.
         if not (isinstance(answer, SendFailed) and before[-1] == after):

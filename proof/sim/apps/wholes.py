@@ -2,9 +2,9 @@
 
 Some worlds have an application at each manager that surveys queues as a client does, claims what is
 there entirely, fetches it, and commits or gives it back. Meanwhile others receive, reject and move
-single messages, delays end, poison policies try again, operators pause, jobs send on. What is
-demanded stands in ``judge/whole_sets.py``. Some of its programs send with the kind left open: they
-ask what a name leads to, and send as that takes it.
+single messages, delays end, poison policies try again, operators pause, jobs send on.
+``judge/whole_sets.py`` says what is demanded. Some of its programs send with the kind left open:
+they ask what a name leads to, and send in the kind that it takes.
 
 Worlds whose managers are put back or copied have none: what waits there may go on in other streams.
 """
@@ -140,7 +140,7 @@ class Wholes:
                 break
             there |= {one: uids[one] for one in answer.lookup_ids if one in uids}
             whole += survey.add(answer)
-        self.sets.seen(place, there, [members.lookups for members in whole])
+        self.sets.check(place, there, [members.lookups for members in whole])
         return whole
 
     def _take(self, app: App, place: Place, unit: Unit, number: int, members: Members) -> Talk:

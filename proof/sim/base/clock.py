@@ -16,7 +16,7 @@ MILLION = 1_000_000
 
 
 class Time(Protocol):
-    """Whoever knows the true time of a world."""
+    """Knows the true time of a world."""
 
     now: int
     """Microseconds since the world began."""
@@ -68,7 +68,7 @@ class SimClock:
         return self.booted_us + past * MILLION // (MILLION + self.drift_ppm) + 2
 
     def boot(self) -> None:
-        """The process starts: its monotonic clock begins anew."""
+        """The process starts: its monotonic clock starts again."""
         self.booted_us = self.time.now
 
     def jump(self, by_us: int) -> None:

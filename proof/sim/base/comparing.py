@@ -1,7 +1,7 @@
 """Two durable states, held against each other field by field.
 
-Every attribute of a State and of all that hangs on it is compared, whatever its name: a field that
-is added one day is compared without being named here. What is not durable is named in
+Every attribute of a State and of all that hangs on it is compared, by any name: a field that is
+added one day is compared without being named here. What is not durable is named in
 ``FLEETING``, with its reason; nothing else is left out. So a field that a checkpoint forgets is
 seen as soon as a history has used it, also where no later step would ask for it.
 
@@ -58,8 +58,8 @@ FLEETING: Final[Mapping[type, frozenset[str]]] = {
 
 ORDERED: Final = frozenset({"state.groups._last"})
 ORDERED_IN: Final = ("state.readings._of[",)
-"""Plain dictionaries whose order means something, as that of every OrderedDict does: what was used
-longest ago stands first, and goes first; and dictionaries in these."""
+"""Plain dictionaries whose order means something, as in every OrderedDict: the entry that was used
+longest ago comes first, and goes first; and dictionaries in these."""
 ABSENT: Final = "(absent)"
 _PLAIN: Final = frozenset({type(None), bool, int, str, float, bytes})
 """Values that are what they are: most of a state."""

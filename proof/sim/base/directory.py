@@ -17,7 +17,7 @@ from proof.sim.base.kernel import Kernel
 from proof.sim.base.options import SECOND
 
 FOLLOWED_US: Final = SECOND
-"""By then whoever does something has looked, by any clock: ten times what a look may wait."""
+"""By then every manager that does something has looked, by any clock: ten times a look's wait."""
 
 
 class SimDirectory(MemoryDirectory):
@@ -69,7 +69,7 @@ class SimDirectory(MemoryDirectory):
         return any(_gives(book, who, wanted, queue) for book in (self.newest, *self._before))
 
     def put_back(self, which: int) -> bool:
-        """Let an older copy stand in place of the newest rights; whether there is one."""
+        """Put an older copy in place of the newest rights; return whether there is one."""
         older = [book for book in self._before if book.id == self.newest.id]
         if not older or self.look_rights().trouble:
             return False

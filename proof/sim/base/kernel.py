@@ -1,6 +1,6 @@
 """Time, chance, events and the trace of one simulated world; what everything in it stands on.
 
-Time is a whole number of microseconds; events stand in a heap, and those of one moment happen in
+Time is a whole number of microseconds; a heap holds the events, and those of one moment happen in
 the order in which they were planned. All randomness comes from one seed, split into named streams,
 so that a new draw in one does not shift the others (I27). Nothing here knows of queue managers.
 """

@@ -81,7 +81,7 @@ class End:
     def write(self, pieces: Sequence[Buffer]) -> None:
         """Send bytes."""
         self.home.step("write to a peer")
-        self.network.look(self, pieces)
+        self.network.watch(self, pieces)
         if not self.closed:
             self.network.carry(self, b"".join(pieces))
 
@@ -148,7 +148,7 @@ class End:
         self._plan()
 
     def drop(self) -> None:
-        """Whatever is on its way to this end is lost."""
+        """Lose all that is on its way to this end."""
         self.queue.clear()
         self._under_way = 0
 
@@ -158,7 +158,7 @@ class SimNetwork:
 
     def __init__(self, kernel: Kernel, nodes: list[Node], pair: Pair) -> None:
         self.kernel, self.nodes, self.pair = kernel, nodes, pair
-        self.look: Callable[[End, Sequence[Buffer]], None] = lambda end, pieces: None
+        self.watch: Callable[[End, Sequence[Buffer]], None] = lambda end, pieces: None
         """Sees what leaves an end."""
         self.connected: Callable[[Node, Node], None] = lambda node, target: None
         """Told that two computers have a connection."""

@@ -96,7 +96,7 @@ class Node:
         self.disk = SimFiles()
         self.disk.fail = self._disk
         self.sync_fails_in = 0
-        """The sync after so many more fails; 0: none."""
+        """Syncs up to the one that fails, counted down; 0: none fails."""
         self.full_until_us = 0
         options, clocks = kernel.options, kernel.stream("clocks")
         offset, drift = options.clock_offset_us, options.drift_ppm
@@ -274,7 +274,7 @@ class Node:
         )
         engine.start()
         if self.door is not None:
-            engine.submit(self.door.report())
+            engine.submit(self.door.describe())
         return engine
 
     def _power(self) -> bool:

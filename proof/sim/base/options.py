@@ -72,7 +72,7 @@ class Options:
     own_dead_letters: float
     """Share of messages with dead letters that name a dead-letter queue of their sender's own."""
     rejects: float
-    """Share of received messages that are refused by whoever has received them."""
+    """Share of received messages that their receiver refuses."""
     moves: float
     """Share of units of work that move something between a queue and its subqueues."""
     poison: float

@@ -30,7 +30,7 @@ OLD_PACKETS_MAX = 400
 
 
 class Watch(Protocol):
-    """Whoever wants to know what comes to the managers of a world."""
+    """Hears what comes to the managers of a world."""
 
     def opened(self, node: Node, item: SessionOpened) -> None:
         """A session is open."""
@@ -47,7 +47,7 @@ class Watch(Protocol):
 
 
 class Witness(Protocol):
-    """Whoever wants to know what applications ask the managers of a world, and what they hear."""
+    """Hears what applications ask the managers of a world, and the answers."""
 
     def asked(self, node: Node, item: Request) -> None:
         """A request goes into the inbox."""
@@ -98,12 +98,12 @@ class PacketFaultEngine(Engine):
     ) -> int:  # fmt: skip
         """Register an application; what it hears may have a witness."""
 
-        def heard(request: int, result: object) -> None:
+        def pass_answer(request: int, result: object) -> None:
             if self.witness is not None:
                 self.witness.answered(self.node, owner, request, result)
             answer(request, result)
 
-        owner = super().owner(heard, takes, actor=actor, where=where)
+        owner = super().owner(pass_answer, takes, actor=actor, where=where)
         return owner
 
     def pump(self, *, portion: bool = True) -> bool:
@@ -169,7 +169,7 @@ class PacketFaultEngine(Engine):
         super().submit(item)
 
     def put_in(self, source: bytes, packets: list[bytes]) -> None:
-        """Let packets of a manager come (again), on whatever session there is with it."""
+        """Let packets of a manager come (again), on any session with it."""
         sessions = self.manager._step.sessions.of.get(source)
         if sessions and not self.stopped:
             for run in runs_of(packets):

@@ -40,7 +40,7 @@ class Certificate:
     ip: str
     begins_s: int
 
-    def shown(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """As ``getpeercert()`` returns it."""
         begins = time.strftime("%b %d %H:%M:%S %Y GMT", time.gmtime(self.begins_s))
         return {
@@ -63,7 +63,7 @@ class _Handshake:
     """A TLS connection whose handshake is over, as far as the doors look at it."""
 
     def __init__(self, certificate: Certificate) -> None:
-        self._shown = certificate.shown()
+        self._shown = certificate.as_dict()
 
     def getpeercert(self) -> dict[str, Any]:
         """What was shown at the other side."""
@@ -102,8 +102,8 @@ class Door:
         self._doors.house = House(identity=True, plain=plain)
         self._issued = issued - {guid}
 
-    def report(self) -> TellDoors:
-        """For the core: what it judges by."""
+    def describe(self) -> TellDoors:
+        """Return the facts by which the core judges connections."""
         house = self._doors.house
         return TellDoors(identity=True, plain_peers=tuple(sorted(house.plain)), issued=self._issued)
 

@@ -4,7 +4,7 @@ A simulated computer keeps every record that its manager ever wrote, also what t
 has given back since. At a start three states must be the same, field by field: the one that the
 checkpoint and the log behind it give; the one that all records give without any checkpoint; and
 the one that a checkpoint made now would give. In the end the state of the running manager must be
-that of its records, too.
+the state of its records, too.
 
 Watches: I22, and that nothing durable changes but by a record.
 """

@@ -1,6 +1,6 @@
 """Two copies of one manager's directory that run at the same time, under one identity.
 
-Some worlds have them. At a random moment the disk of a manager is copied, as whatever is durable
+Some worlds have them. At a random moment the disk of a manager is copied, with all that is durable
 then; later the copy is started as another computer, with an address and a clock of its own, beside
 the original. Sometimes it tells that it is a copy (its directory was made at another time), and
 sometimes nothing does, as with a machine that was cloned. The name that others know leads to one of

@@ -40,8 +40,8 @@ class EarlyHands:
         self.apps: list[App] = []
         """All who came: a world waits for those that have to ask for an outcome."""
 
-    def look(self, node: Node, engine: PacketFaultEngine) -> None:
-        """A manager has worked: is anything kept there that was not before?"""
+    def watch(self, node: Node, engine: PacketFaultEngine) -> None:
+        """A manager has worked: does it keep anything that it did not keep before?"""
         kept = engine.manager._step.sessions.early.streams
         if not kept or not self.kernel.faulty:
             return

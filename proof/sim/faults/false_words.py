@@ -24,11 +24,11 @@ FAR_AHEAD: Final = 1_000_000
 LUCKY: Final = 0.7
 """Of the guesses at a number: how many are the last that was sent..."""
 NUMBERS: Final = 20
-"""... and the others are one of so many."""
+"""... and the others are one of this many."""
 ON_ITS_WAY_S: Final = 3_600
 """So long, at most, between what is said and what is heard."""
 SAID: Final = 3
-"""So many lies are told on a session, at most."""
+"""Lies on a session, at most."""
 REASONS: Final = (
     MessageClass.ACK_RECEIVE, MessageClass.NACK_ACCESS_DENIED,
     MessageClass.NACK_BAD_DESTINATION_QUEUE, MessageClass.NACK_REACH_QUEUE_TIMEOUT,
@@ -50,8 +50,8 @@ class FalseWords:
         """Prepare.
 
         Args:
-            spoken: Whether who has no right sends messages, too: whoever has a certificate has
-                a right elsewhere.
+            spoken: Whether those without a right send messages, too: everybody with a certificate
+                has a right elsewhere.
         """
         self.nodes, self.rng, self.spoken = nodes, rng, spoken
 
@@ -61,7 +61,7 @@ class FalseWords:
         """On a session under its own GUID.
 
         Args:
-            own, other: Its GUID, and that of another manager.
+            own, other: Its GUID, and the one of another manager.
             granted: Whether it may send.
         """
         rng = self.rng

@@ -91,7 +91,7 @@ class Greetings:
             yield from self.work.say(app, self.ledger.unit(app.node.index), place)
 
     def _reachable(self) -> list[Place]:
-        """One queue of each other manager, if it has one that takes whatever comes."""
+        """One queue of each other manager, if it has one that takes every message."""
         found: dict[int, Place] = {}
         for place in self.books.places.values():
             there = place.created_us >= 0 and place.deleted_us < 0 and place.transactional

@@ -1,7 +1,7 @@
 """Liars in a simulated network: packets of strangers between the sessions of honest managers.
 
-Somebody connects to a manager, says what is not so, and hangs up: acknowledgments of what he does
-not have, messages of another manager, streams of the future under another's identity. Nothing of it
+A liar connects to a manager, says what is not so, and hangs up: acknowledgments of messages that it
+does not have, messages of another manager, streams of the future under another's identity. No lie
 may change anything; the judges of the world see to that. One world in LIARS has them.
 """
 
@@ -50,7 +50,7 @@ class Liars:
             self._say(here, claimed, packet)
 
     def _lie(self, here: Node, other: Node, guid: bytes) -> tuple[bytes, bytes]:
-        """Under which identity somebody connects, and what he says."""
+        """Draw the identity that a liar claims, and its packet."""
         rng, engine = self.rng, here.engine
         assert engine is not None
         now_s = here.clock.read().wall_s
@@ -73,7 +73,7 @@ class Liars:
         self.session += 1
         (run,) = cut(packet, array(LENGTH_TYPE, (len(packet),)))
         kernel.note("lie", here.name, run.kind)
-        # Where everybody proves who he is, this one can.
+        # Where everybody proves an identity, this one can.
         proven = certified(Claims(claimed)) if here.door is not None else ON_THIS_COMPUTER
         assert proven is not None, "it is a manager's"
         assert here.engine is not None

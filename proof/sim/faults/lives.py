@@ -3,7 +3,7 @@
 Images of a disk are kept at random moments: as somebody's copy of the directory, and as real hot
 backups. Later the process is killed, the directory is put back to one of them, the manager records
 it as ``onceq qm restore`` does, and goes on. Or, in other worlds, one copy of a directory is
-stopped and another one is started in its place, again and again, and nobody is told of it.
+stopped and another one is started in its place, again and again, and nobody hears of it.
 
 What shares its outcome with somebody else (partners, databases, groups) is left out of these
 worlds: a restore takes back what the others keep, and nobody can say what would be right.
@@ -134,7 +134,7 @@ class Lives:
         backups.Hot(node, self.rng, done).begin()
 
     def _plain(self, node: Node) -> Image:
-        """Its disk as it is now."""
+        """Copy its disk."""
         assert node.engine is not None
         return Image(
             backups.whole(node.disk), self.restores.snapshot(node), False,
@@ -201,7 +201,7 @@ class Lives:
         return self.made
 
     def _put_back(self, node: Node, image: Image) -> None:
-        """Let the disk be that of the image, with the record of the restore."""
+        """Replace the disk by the one of the image, with the record of the restore."""
         if image.hot:
             node.disk.fail, node.disk.capacity = SimFiles().fail, 0
             node.disk.changed = self._another()
@@ -218,7 +218,7 @@ class Lives:
     # ---- in the end -------------------------------------------------------------------------
 
     def in_the_end(self, node: Node, manager: Manager) -> None:
-        """A restore is told of by the manager that it was done to (I25)."""
+        """Check that a restored manager tells of its restore (I25)."""
         kernel, state = self.kernel, manager.state
         image, known = self.restored.get(node.index), state.restored
         if image is not None and (

@@ -1,9 +1,9 @@
 """A connection between a simulated queue manager and a liar, who speaks the real protocol.
 
-The liar's end is the product's own session, which believes everybody and says that it is whoever
-the liar wants. What goes through are bytes, late and sometimes cut, as between honest computers
-(``base/network.py``); only packet faults leave it alone, because what they keep comes again as if
-it were true.
+The liar's end is the product's own session, which believes everybody and claims any identity that
+the liar wants. Bytes go through it, late and sometimes cut, as between honest computers
+(``base/network.py``); only packet faults leave it alone, because a packet that they keep comes
+again as if it were true.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ CUT = "the liar has gone"
 class Hearer(Protocol):
     """The liar at the other end."""
 
-    def heard(self, line: Line, events: Sequence[Event]) -> None:
-        """This has happened on a connection."""
+    def take_events(self, line: Line, events: Sequence[Event]) -> None:
+        """Take the events of a connection."""
 
     def over(self, line: Line) -> None:
         """The manager has ended a connection."""
@@ -131,7 +131,7 @@ class Line:
             self.closed = True
 
     def _hear(self, data: bytes) -> None:
-        self._liar.heard(self, self.session.receive(data, self.kernel.now))
+        self._liar.take_events(self, self.session.receive(data, self.kernel.now))
         self.flush()
 
     def _later(self, work: Callable[[Engine], object]) -> None:

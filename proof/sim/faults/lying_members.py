@@ -222,7 +222,7 @@ class LyingMembers:
         assert node.door is not None, "there are no liars without proofs"
         who = node.door.who(liar)
         if isinstance(who, str):
-            self.lies.told(node, liar.name, marks.LIAR_REMOVED)
+            self.lies.note(node, liar.name, marks.LIAR_REMOVED)
             return
         if liar.kind is Kind.REMOVED and node.index in self._heard:
             self.lies.let_in(node, liar.name)
@@ -255,7 +255,7 @@ class LyingMembers:
         assert node.door is not None, "there are no liars without proofs"
         who = node.door.who(liar)
         if isinstance(who, str):
-            self.lies.told(node, liar.name, marks.LIAR_REMOVED)
+            self.lies.note(node, liar.name, marks.LIAR_REMOVED)
             node.run(lambda engine: engine.sessions.connect_failed(call.outgoing, who))
             return
         if liar.kind is Kind.REMOVED and node.index in self._heard:
@@ -276,13 +276,13 @@ class LyingMembers:
 
     def _leave(self, line: Line) -> None:
         if line in self._lines:
-            self._look(line)
+            self._check_session(line)
             del self._lines[line]
             line.hang_up()
 
     # ---- on a connection ----------------------------------------------------------------------
 
-    def heard(self, line: Line, events: Sequence[Event]) -> None:
+    def take_events(self, line: Line, events: Sequence[Event]) -> None:
         """See Hearer."""
         if line not in self._lines:
             return
@@ -293,7 +293,7 @@ class LyingMembers:
                     self.lies.handed(line.node, liar.name, run)
             elif isinstance(event, Opened) and deed is not Deed.NAMED:
                 self._speak(line, liar, whom)
-        self._look(line)
+        self._check_session(line)
 
     def over(self, line: Line) -> None:
         """See Hearer."""
@@ -303,11 +303,11 @@ class LyingMembers:
         plain = liar.kind is Kind.HOST
         named = marks.PLAIN_NAMED if plain else marks.LIAR_NAMED
         claimed = marks.PLAIN_CLAIMED if plain else marks.LIAR_CLAIMED
-        self.lies.told(line.node, liar.name, named if deed is Deed.NAMED else claimed)
+        self.lies.note(line.node, liar.name, named if deed is Deed.NAMED else claimed)
 
-    def _look(self, line: Line) -> None:
-        """Whether a manager has a session with a liar that is not whom it says, or is not the one
-        that was looked for."""
+    def _check_session(self, line: Line) -> None:
+        """Check whether a manager has a session with a liar under a false identity, or with another
+        one than the manager looked for."""
         liar, _, whom = self._lines[line]
         if whom is not None and line.alive:
             self.lies.believed(line.node, line.number, liar.name, whom.name)
@@ -321,7 +321,7 @@ class LyingMembers:
             (run,) = cut(word.packet, array(LENGTH_TYPE, (len(word.packet),)))
             line.say(word.packet, recoverable=run.recoverable)
             if line.alive:
-                self.lies.told(line.node, liar.name, word.mark)
+                self.lies.note(line.node, liar.name, word.mark)
 
     def _words(self, node: Node, liar: Liar, whom: Node | None, now_s: int) -> list[Word]:
         words = self.words

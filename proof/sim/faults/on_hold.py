@@ -1,6 +1,6 @@
-"""An operator of one of two copies holds what waits there, and removes it when he knows of both.
+"""An operator of one of two copies holds the messages there, and removes them on news of both.
 
-What stands on hold in one of the two is delivered by the other one. The operator reads in the log
+The other one of the two delivers the messages that this one holds. The operator reads in the log
 that there are two, and purges the outgoing queue: it must not be said then of what it held that it
 was never delivered (``judge/siblings.py``).
 

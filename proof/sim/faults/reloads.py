@@ -4,7 +4,7 @@ Some worlds have them. Each manager has its settings in a file, as it were; they
 moments, and the running manager reads them again, by the product's own code (``service/reloading``,
 what ``onceq qm reload`` does). After a start they hold as well.
 
-Watches: I26 (nothing waits for ever because the settings have changed).
+Watches: I26 (nothing waits without end because the settings have changed).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A byte of a message of a running manager that is durable is altered: before its checkpoint, or
 behind it, where something says already that it is durable (else it would look like a torn tail).
-The judge is told which messages share its block: they may be set aside, and whatever
-follows from that (``Verdict``); nothing wrong may ever be handed out, and no other message suffers.
+The judge is told which messages share its block: they may be set aside, with all consequences of
+that (``Verdict``); nothing wrong may ever be handed out, and no other message suffers.
 Blocks in which anything else lies than messages of applications are left alone: what is lost with
 an acknowledgment is not the judge's matter here.
 

@@ -30,7 +30,7 @@ from proof.sim.judge.siblings import Siblings
 _HOST = re.compile(r"DIRECT=OS:M(\d+)\\")
 NEGATIVE, ON_RECEIVE = 0x8000, 0x4000
 IN_DOUBT = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
-"""It says that nothing is known: so it is true of whatever has happened."""
+"""It says that nothing is known: so it is true after every event."""
 _BITS = {
     (False, False): Acknowledge.POSITIVE_ARRIVAL,
     (False, True): Acknowledge.POSITIVE_RECEIVE,
@@ -60,7 +60,7 @@ class Acknowledgments:
         self._who[fields.source + fields.message.to_bytes(4, "little")] = uid
 
     def received(self, node: int, packet: bytes) -> None:
-        """This stands in the administration queue of a manager."""
+        """Take a packet of the administration queue of a manager."""
         found = decode(packet)
         if not found.message_class or found.acknowledge or found.admin_queue:
             self.kernel.wrong(f"I13: M{node} has {found!r} in its administration queue")
@@ -82,12 +82,12 @@ class Acknowledgments:
             if uid in self.books.rotten:
                 continue
             place = self.books.place_of(message, ack.response_queue)
-            if self.restores.told(message, place) or self._of_both(message, place):
+            if self.restores.end_is_undone(message, place) or self._of_both(message, place):
                 continue
             if message.copies[place.key].worked:
                 continue
             if self.queues.doubtful(message, place):
-                self.receivers.told(message, place, ack.message_class)
+                self.receivers.check(message, place, ack.message_class)
                 continue
             groups[uid, f"{place.node}\\{place.name}", node].append(ack)
             self._one(message, place, ack)
@@ -99,7 +99,7 @@ class Acknowledgments:
             if message.unit is None or message.unit.status is not Status.COMMITTED:
                 continue
             if message.uid in self.books.rotten:
-                continue  # what is told of it is made from its bytes, and may lie beside them
+                continue  # its acknowledgments are made from its wrong bytes
             for place in message.places:
                 if not self._untold(message, place):
                     self._due(message, place, told)
@@ -109,10 +109,10 @@ class Acknowledgments:
         return self.siblings.both_tell(message, place)
 
     def _untold(self, message: Message, place: Place) -> bool:
-        """Whether nobody can demand that it is told of."""
+        """Return whether nobody can demand an acknowledgment of it."""
         queues = self.queues
         return (
-            self.restores.told(message, place)
+            self.restores.end_is_undone(message, place)
             or message.copies[place.key].worked
             or self._of_both(message, place)
             or queues.doubtful(message, place)
@@ -138,7 +138,7 @@ class Acknowledgments:
         if p.acknowledge & Acknowledge.POSITIVE_RECEIVE and copy.received and not copy.rejected:
             due.append(MessageClass.ACK_RECEIVE)
         for node, queue, reason in copy.letters:
-            # What is told of an end that was told to the sender by its receiver is told there.
+            # The receiver has told the sender of this end: the acknowledgment is made there.
             home = node == message.node and queue in ("DEADXACT", OWN)
             bits = _BITS[bool(reason & NEGATIVE), bool(reason & ON_RECEIVE)]
             if home and reason & NEGATIVE and reason != IN_DOUBT and p.acknowledge & bits:
@@ -181,16 +181,16 @@ class Acknowledgments:
         ordered = message.unit is not None
         if value == MessageClass.ACK_RECEIVE and not copy.received and not place.leaks:
             self._wrong(message, ack, "nobody has received it")
-        # A transaction that holds a message when its queue is deleted commits in vain (Q-43).
-        in_vain = value in (MessageClass.NACK_QUEUE_DELETED, IN_DOUBT)
-        if negative and ordered and copy.received and not in_vain:
+        # A transaction that holds a message of a deleted queue commits without effect (Q-43).
+        without_effect = value in (MessageClass.NACK_QUEUE_DELETED, IN_DOUBT)
+        if negative and ordered and copy.received and not without_effect:
             self._wrong(message, ack, "it was received")
         timers = (p.time_to_reach_queue, p.time_to_be_received)
         mortal = timers != (NEVER_S, NEVER_S) or self.reasons.stranded(message)
         if value == MessageClass.NACK_REACH_QUEUE_TIMEOUT and not mortal:
             self._wrong(message, ack, "it had all the time")
         if value == MessageClass.NACK_RECEIVE_TIMEOUT and timers[1] == NEVER_S:
-            self._wrong(message, ack, "it could be received for ever")
+            self._wrong(message, ack, "its time to be received has no end")
         if value == MessageClass.NACK_RECEIVE_REJECTED and not copy.rejected:
             self._wrong(message, ack, "nobody has rejected it")
         if value == MessageClass.NACK_QUEUE_PURGED and place.purged_us < 0:

@@ -1,8 +1,8 @@
 """What each message that comes out of a queue says of itself: its times, and whether it came twice.
 
-The times stand in its packet, which is read here with a few lines of its own. A message outside
-transactions is remembered by its receiver for half an hour, and for so many others: within that it
-must not be accepted again. Who has received nothing can only say so where nothing else explains it.
+Its packet holds the times, which a few lines of this module read. A receiver remembers a message
+outside transactions for half an hour, and up to a number of others: within that it must not be
+accepted again. Who has received nothing can only say so where nothing else explains it.
 
 Watches: I4 (for messages outside transactions), I15, I28 (for what other managers send).
 """
@@ -50,7 +50,7 @@ class Arrivals:
         self._in_time(place, packet, arrived, message)
         self._not_early(place, packet, message)
         if message.node != place.node:
-            self.permissions.came(place, message)
+            self.permissions.check_arrival(place, message)
         if message.unit is None and place.parent is None:
             self._once(place, lookup, arrived, message)
 

@@ -1,7 +1,7 @@
 """The judge's books as tables: queues, units of work, messages, and what is known of each.
 
-Whoever watches a world reads them; ``ledger.py`` enters what is asked and answered, and checks it
-against them. Every body carries an identifier of its own, so each copy of each message can be
+The watchers of a world read them; ``ledger.py`` enters requests and answers, and checks them
+against the tables. Every body carries an identifier of its own, so each copy of each message can be
 followed.
 """
 
@@ -30,7 +30,7 @@ NOWHERE: Final = "os:nowhere"
 
 
 class Reading(NamedTuple):
-    """What is remembered of a reader of a queue: which life of him has removed, and up to where."""
+    """The memory of a reader of a queue: which of its lives has removed, and up to where."""
 
     query: str
     to: int
@@ -93,7 +93,7 @@ class Place:
     (-1: not known of one of them). Locks and aborts are written lazily, so a crash may forget
     some."""
     readings: dict[str, Reading] = field(default_factory=dict)
-    """By name of a reader: what its manager remembers of him (``memories.py``)."""
+    """By name of a reader: what its manager remembers of it (``memories.py``)."""
     removing: dict[str, Reading] = field(default_factory=dict)
     """Likewise: what it may remember, because a removal is under way, or its answer was lost."""
     removing_us: dict[str, int] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class Place:
     forgotten: set[str] = field(default_factory=set)
     """Readers that an operator may have let it forget."""
     keeps: bool = False
-    """Whether a reader has wanted copies of what he removes in its journal."""
+    """Whether a reader has wanted copies of removed messages in the queue's journal."""
 
     @property
     def key(self) -> tuple[int, str]:
@@ -143,7 +143,7 @@ class Unit:
     doomed: bool = False
     """A send of it was refused, and not because it was wrong in itself: it must not commit."""
     undone: bool = False
-    """A restore of its manager has undone it, whatever it was (``restores.py``)."""
+    """A restore of its manager has undone it, in any state (``restores.py``)."""
     was_undone: bool = False
     """It is, or was until another copy of the directory took its turn, which has it."""
     told: Outcome | None = None
@@ -178,7 +178,7 @@ class Copy:
     """So often a job has sent it again, and may have."""
     fewer: int = 0
     perhaps_fewer: int = 0
-    """So many letters of it a job has taken away, and may have."""
+    """How many letters of it a job has taken away, and may have."""
 
     @property
     def lives(self) -> int:

@@ -1,13 +1,13 @@
 """The judge's books of who works on queues: who holds messages, who waits, and who has gone.
 
-They are kept at the door of each manager, of what is asked and what is answered there, whoever asks
-(``Witness`` in ``base/packet_faults.py``). What a unit of work has taken it holds for sure from
-when it was handed out until its end is asked for, its connection is lost, or nobody has used it for
-so long that it may have been undone. A branch that has promised holds it from its promise until
-somebody decides it, over every crash. Between a request and its answer both may be so.
+They are kept at the door of each manager, of all requests and answers there (``Witness`` in
+``base/packet_faults.py``). A unit of work surely holds a message from the moment when it was handed
+out until the unit's end is asked for, its connection is lost, or nobody has used it for so long
+that it may have been undone. A branch that has promised holds it from its promise until somebody
+decides it, over every crash. Between a request and its answer both may be so.
 
-Watches: I17 (whoever has gone holds nothing and waits for nothing), I19 (who is told of is who
-holds messages, and how many), I20 (a branch that has promised still has what it took).
+Watches: I17 (a consumer that has gone holds nothing and waits for nothing), I19 (a view lists those
+who hold messages, and how many), I20 (a branch that has promised still has what it took).
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class Consumers:
             until_us = self.kernel.now + UNDECIDED_US if ours else NEVER
             self._promised[node.index][str(item.xid)] = Promised(taken, node.life, until_us)
 
-    # ---- who is told of ---------------------------------------------------------------------
+    # ---- what a view lists ------------------------------------------------------------------
 
     def looking(self, node: Node, place: Place) -> Sight:
         """Somebody asks who works on a queue."""
@@ -227,8 +227,8 @@ class Consumers:
             frozenset(waits),
         )
 
-    def seen(self, node: Node, place: Place, sight: Sight, views: Sequence[ConsumerView]) -> None:
-        """He was told."""
+    def check(self, node: Node, place: Place, sight: Sight, views: Sequence[ConsumerView]) -> None:
+        """Check the views that were the answer."""
         ranks = [0 if view.holds else 1 if view.waiting else 2 for view in views]
         if ranks != sorted(ranks):
             self.kernel.wrong(f"I19: {place}: who holds messages is not told of first: {views}")
@@ -247,7 +247,7 @@ class Consumers:
             self.kernel.marks[marks.CONSUMER_WAITS] += 1
 
     def _check_held(self, place: Place, sight: Sight, told: Counter[int]) -> None:
-        """Everybody who holds messages is told of, with no fewer than those."""
+        """Check that the views list every holder of messages, with no fewer than those."""
         least = Counter[int]()
         for unit, count in sight.held:
             least[unit.owner] += count if unit.sure else 0
@@ -255,12 +255,12 @@ class Consumers:
             if told[owner] < count:
                 self.kernel.wrong(
                     f"I19: {place}: connection {owner} holds {count} messages, and {told[owner]} "
-                    "are told of"
+                    "are listed"
                 )
             self.kernel.marks[marks.CONSUMER_HOLDS] += count > 0
 
     def _check_most(self, node: Node, place: Place, sight: Sight, told: Counter[int]) -> None:
-        """And nobody with more than he may have taken."""
+        """Check that the views list nobody with more than that consumer may have taken."""
         units, name = self._lives[node.index].units.values(), place.name.casefold()
         for owner, count in told.items():
             own = [unit for unit in units if unit.owner == owner and unit.over_us > sight.asked_us]
@@ -274,7 +274,7 @@ class Consumers:
     def _check_branches(
         self, node: Node, place: Place, sight: Sight, views: Sequence[ConsumerView]
     ) -> None:
-        """Promises are told of, and no branch that was decided."""
+        """Check that the views list promises, and no branch that was decided."""
         rest = Counter[str]()
         for view in views:
             if view.connection == 0:
@@ -289,7 +289,7 @@ class Consumers:
             if rest[xid] != count:
                 self.kernel.wrong(
                     f"I20: {place}: branch {xid} has promised to decide on {count} messages, and "
-                    f"{rest[xid]} are told of"
+                    f"{rest[xid]} are listed"
                 )
             self.kernel.marks[marks.CONSUMER_PROMISED] += 1
             self.kernel.marks[marks.CONSUMER_KEPT] += promised.life != node.life

@@ -188,8 +188,8 @@ class CopiedQueues:
         known = self.snapshot
         return known is not None and (message.uid, place.key) in known.standing
 
-    def came(self, message: Message, place: Place) -> set[int]:
-        """Which of the two it was transmitted to."""
+    def reached_by(self, message: Message, place: Place) -> set[int]:
+        """Return which of the two it was transmitted to."""
         return self.reached.get((message.uid, place.key), set())
 
     def doubtful(self, message: Message, place: Place) -> bool:
@@ -197,7 +197,7 @@ class CopiedQueues:
         return self.judges(message, place) and (
             self.stood(message, place)
             or (message.uid, place.key) in self.ended
-            or len(self.came(message, place)) > 1
+            or len(self.reached_by(message, place)) > 1
         )
 
     def silent(self, message: Message, place: Place) -> bool:
@@ -213,7 +213,7 @@ class CopiedQueues:
         twin = self.twins.get(place.key)
         if twin is None or twin.key not in message.copies:
             return place, copy
-        if self.came(message, place) == {twin.node}:
+        if self.reached_by(message, place) == {twin.node}:
             there = message.copies[twin.key]
             return twin, replace(there, letters=copy.letters, waiting=copy.waiting)
         return place, copy

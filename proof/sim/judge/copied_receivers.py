@@ -3,8 +3,8 @@
 What others send to the name of the two goes to the one that the name leads to; the books know from
 the packets which of the two it was transmitted to (``copied_queues.py``).
 
-* What stood in a queue when it was copied stands in both, and is received from each, once, or ends
-  in each for a reason.
+* A message of a queue that was copied is in both, and is received from each, once, or ends in each
+  for a reason.
 * What was transmitted to one of the two only is judged as in a world without copies, as a message
   to that one; at the other it may not be.
 * What was transmitted to both, because the first one's acknowledgment did not come in time, has one
@@ -56,7 +56,7 @@ class CopiedReceivers:
         twin = self.queues.twins[place.key]
         there = message.copies[twin.key]
         key = message.uid, place.key
-        came = self.queues.came(message, place)
+        came = self.queues.reached_by(message, place)
         self._claims(message, place, here, there)
         if self.queues.stood(message, place):
             return self._of_each(message, ((place, here), (twin, there)))
@@ -156,9 +156,8 @@ class CopiedReceivers:
             reasons.wrong(message, place, copy, f"I12, of both copies, no dead letter ({why})")
         return f"to both copies: {why}"
 
-    def told(self, message: Message, place: Place, value: int) -> None:
-        """An acknowledgment message about what both may tell of: what it says has happened at one
-        of the two."""
+    def check(self, message: Message, place: Place, value: int) -> None:
+        """Check that an acknowledgment message that both may send is true of one of the two."""
         twin = self.queues.twins[place.key]
         copies = message.copies[place.key], message.copies[twin.key]
         leaks = place.leaks + twin.leaks

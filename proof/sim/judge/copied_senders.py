@@ -67,8 +67,8 @@ class CopiedSenders:
         return "of both: gone"
 
     def _check_claims(self, message: Message, place: Place, copy: Copy) -> None:
-        """Whoever knows that he is one of two claims nothing of what only the other one can know:
-        whether it was delivered."""
+        """Check that one that knows that it is one of two does not claim what only the other one
+        can know: whether a message was delivered."""
         if not self.siblings.is_shared(message, place) or place.deleted_us >= 0:
             return
         for index, _, reason in copy.letters:

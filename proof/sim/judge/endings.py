@@ -1,6 +1,6 @@
 """How the copy of one message at one queue may have ended, if nobody was put back or copied.
 
-There must be exactly one end that the books can explain, and whatever a dead letter claims must be
+There must be exactly one end that the books can explain, and every claim of a dead letter must be
 true.
 
 Watches: I1, I3, I11, I12, I13, I14, I15.
@@ -113,7 +113,7 @@ class Endings:
 
         A receive that commits after its queue was deleted means nothing (Q-43). What
         expired, or was purged here, is settled by its end, however late that comes. But a doubt
-        that was one too many stays in doubt for ever; and a dead letter in doubt that went with the
+        that was one too many stays in doubt; and a dead letter in doubt that went with the
         queue where it stood is not there to be settled (decision 0014).
         """
         few = self.kernel.scale.DOUBTS_MAX < DOUBTS_MAX

@@ -33,8 +33,8 @@ class Forgetting:
         self.kernel, self.nodes, self.books, self.queues = kernel, nodes, books, queues
         self.traffic, self.reasons, self.restores = traffic, reasons, restores
 
-    def look(self, node: Node, manager: Manager) -> None:
-        """A process ends, or a world."""
+    def check(self, node: Node, manager: Manager) -> None:
+        """Check a manager when its process ends, or the world."""
         state, traffic = manager.state, self.traffic
         for stream, number in traffic.unanswered(node.index):
             outgoing = state.streams.get(stream)

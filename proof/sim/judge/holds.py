@@ -7,7 +7,7 @@ was answered). Times of leases are those of the manager's monotonic clock; what 
 told by the time of the world, because an inbox keeps its order. No hold outlives the process.
 
 Watches: I16 for whole queues: two never hold one, nobody else receives from it meanwhile, a living
-holder keeps it, and a dead one does not keep it for longer than his lease.
+holder keeps it, and a dead one does not keep it for longer than its lease.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Hold:
 
     @property
     def lapsed(self) -> bool:
-        """Whether whoever wants the queue now gets it."""
+        """Return whether another application that wants the queue gets it now."""
         return self.over or self.node.clock.mono_us() > self.may_us
 
 
@@ -83,7 +83,7 @@ class Holds:
     # ---- opening --------------------------------------------------------------------------
 
     def granted(self, place: Place, node: Node, opened: Opened) -> Hold:
-        """Somebody was told that he holds a queue: then nobody else does."""
+        """An application was told that it holds a queue: then nobody else does."""
         now = self.moment(node)
         for held in self._of.get(place.key, ()):
             if held.over:
@@ -120,7 +120,7 @@ class Holds:
         hold.may_us = FOR_EVER
 
     def renewed(self, hold: Hold, asked: Moment) -> None:
-        """He was told that it counts."""
+        """The holder was told that its renewal counts."""
         self.used(hold, asked)
         hold.sure_us = asked.mono_us + hold.lease_us
         hold.may_us = hold.node.clock.mono_us() + hold.lease_us

@@ -1,6 +1,6 @@
 """The judge's books of jobs: how far each is, and what it has certainly, or perhaps, done.
 
-Fed by whoever works jobs off (``apps/job_worker.py``). A batch that is asked for may count already;
+Fed by the worker of jobs (``apps/job_worker.py``). A batch that is asked for may count already;
 where its answer was lost, the counts of the job say later whether it does, and where a job goes on
 must be where the last batch that counts has left it. So each message that a batch was about is
 known to be done or not, but for batches of which something was gone before they came.
@@ -29,7 +29,7 @@ class Deed:
     """What a batch does to one message.
 
     Attributes:
-        stands: The application's queue that it stands in; None: it is a letter.
+        stands: The application's queue that it is in; None: it is a letter.
         taken: The copy whose end the letter is, if that is taken away.
         sure: Whether that letter is the only end that copy has.
         given: The copy of what is sent in its place.
@@ -158,8 +158,8 @@ class JobBooks:
         pending, known.pending = known.pending, None
         return pending
 
-    def told(self, known: Known, view: JobView, *, in_doubt: bool = False) -> bool:
-        """What the job says of itself tells whether a batch counts."""
+    def settle(self, known: Known, view: JobView, *, in_doubt: bool = False) -> bool:
+        """Settle a batch by the job's view; return whether the batch counts."""
         batch, deeds = known.pending or (None, ())
         assert batch is not None
         looked = view.looked - known.looked

@@ -185,7 +185,7 @@ class Ledger:
         """The outcome of a unit that is known was asked for (again).
 
         Args:
-            behind: Commits of its session that came later, at most: so many are remembered.
+            behind: Commits of its session that came later, at most; a number of them is remembered.
         """
         if outcome is Outcome.UNKNOWN and behind >= self.kernel.scale.OUTCOME_WINDOW:
             return
@@ -216,7 +216,7 @@ class Ledger:
             self.kernel.wrong(f"I16: {place} hands out {lookup}, which another transaction holds")
         if lookup in place.gone and place.parent is None:
             self.kernel.wrong(f"I17: {place} hands out {lookup}, which was received")
-        if place.parent is None:  # a subqueue gives its identifiers again when it is made anew
+        if place.parent is None:  # a subqueue gives its identifiers again when it is created again
             for doubtful in place.doubtful.get(lookup, ()):
                 doubtful.returned = True
         self._check_aborts(place, lookup, aborts)
@@ -256,7 +256,7 @@ class Ledger:
         uid = message.uid
         moves = copy.moved or place.home.poison
         if place.parent is not None:
-            return  # a subqueue that was empty begins anew
+            return  # a subqueue that was empty starts again
         place.lookups.setdefault(lookup, uid)
         # Over restores as well: a reader's checkpoint may be of a life that is undone.
         if place.ever.setdefault(lookup, uid) != uid:

@@ -23,7 +23,7 @@ class Lies:
     def __init__(self, kernel: Kernel, books: Books) -> None:
         self.kernel, self.books = kernel, books
 
-    def told(self, node: Node, liar: str, mark: str) -> None:
+    def note(self, node: Node, liar: str, mark: str) -> None:
         """A lie was told to a manager."""
         self.kernel.note("told a lie", node.name, liar, mark)
         self.kernel.marks[mark] += 1

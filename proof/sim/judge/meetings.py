@@ -36,7 +36,7 @@ class Meetings:
 
     def with_both(self, node: Node) -> bool:
         """Whether the running process of a manager has met one life, another one, and the first
-        one again: nobody can take that for one manager that was started anew."""
+        one again: nobody can take that for one manager that was restarted."""
         who = node.index, node.life
         lives = [life for session, life in self._opened[who] if (*who, session) in self._spoke]
         return any(

@@ -44,7 +44,7 @@ class Memories:
         place.removing.pop(name, None)
 
     def forgetting(self, place: Place, name: str) -> None:
-        """An operator has said that a reader may begin anew; whether he was heard is seen later."""
+        """An operator lets a reader start again; later views show whether this counts."""
         place.forgotten.add(name)
 
     # ---- what a manager says ----------------------------------------------------------------
@@ -52,7 +52,7 @@ class Memories:
     def check(self, place: Place, views: Sequence[ReaderView]) -> None:
         """The readers of a queue, as its manager says."""
         if place.deleted_us >= 0:
-            return  # He may say so already.
+            return  # The manager may say so already.
         most = self.kernel.scale.READERS_MAX
         if len(views) > most:
             self.kernel.wrong(f"I24: {place} remembers {len(views)} readers, and {most} are many")

@@ -1,7 +1,7 @@
 """The judge's books of paused queues: which one is paused for sure, and which one for sure is not.
 
 An operator who was told that a queue is paused, or resumed, knows it: through crashes, power cuts
-and restarts, until somebody asks for the other. Between a request and its answer, and for ever
+and restarts, until somebody asks for the other. Between a request and its answer, and without end
 where the answer was lost, a queue may be either.
 
 Watches: I16 for queues that are paused (nobody receives the next message, and who gets none is told
@@ -74,8 +74,8 @@ class Pauses:
         elif known.paused_us == NEVER:
             known.paused_us, known.life = self.kernel.now, node.life
 
-    def seen(self, place: Place, node: Node, view: QueueView, asked_us: int) -> None:
-        """Somebody has looked at the queue."""
+    def check(self, place: Place, node: Node, view: QueueView, asked_us: int) -> None:
+        """Check a view of the queue."""
         known = self.of(place)
         if known.paused_us <= asked_us:
             if not view.paused_since:

@@ -1,10 +1,9 @@
 """The judge's books of rights: who was granted what at which manager, as far as that is certain.
 
 A grant that is under way, or whose answer was lost, is uncertain until somebody has looked. What is
-asked meanwhile may be allowed or refused, and so it is with what stands in the directory until a
-manager has followed. Nothing may be done when it is certain that its right is
-gone, and nothing refused for which the right was there from when it was asked to when it was
-answered.
+asked meanwhile may be allowed or refused; the same holds for grants in the directory until a
+manager has followed. Nothing may be done when it is certain that its right is gone, and nothing
+refused for which the right was there from when it was asked to when it was answered.
 
 Watches: I28 (nothing happens without a right, and what is granted is not refused).
 """
@@ -172,10 +171,10 @@ class Permissions:
 
     def _doors(self, place: Place) -> list[_Shut]:
         """Until the right is given for the first time nobody has it, also where there is no queue
-        of that name: whoever has no right is not told which queues there are."""
+        of that name: an application without a right does not hear which queues there are."""
         return self._shut.setdefault(place.key, [_Shut(0)])
 
-    def came(self, place: Place, message: Message) -> None:
+    def check_arrival(self, place: Place, message: Message) -> None:
         """A message of another manager is there: it may not have been sent, and have come, while
         the door was certainly shut."""
         for shut in self._shut.get(place.key, ()):

@@ -1,10 +1,10 @@
 """What the judge makes of a restore: its books of one computer are put back with the disk.
 
-An image of a disk has the books of that computer beside it: what stands in its queues, what was
+An image of a disk has the books of that computer beside it: the content of its queues, what was
 received there and by whom. A restore puts both back. Of what others have of the time that is undone
 the books know this:
 
-* a unit of work that the image does not have may be there or not, once, and nobody is told of it;
+* a unit of work that the image does not have may be there or not, once, and nobody hears of it;
 * a message that the computer acknowledged, and that the image does not have, may be gone;
 * of every message that was under way to or from it before the restore, the ends that were told
   may be those of the life that is undone.
@@ -196,8 +196,8 @@ class Restores:
             for node in (message.node, place.node)
         )  # fmt: skip
 
-    def told(self, message: Message, place: Place) -> bool:
-        """Whether what was told of it may be of a life that is undone."""
+    def end_is_undone(self, message: Message, place: Place) -> bool:
+        """Return whether reports of its end may be of a life that is undone."""
         if self.touched(message, place):
             return True
         admin = message.properties.admin_queue

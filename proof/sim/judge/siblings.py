@@ -1,8 +1,8 @@
 """What two copies that run side by side have of each other's (``faults/beside.py``).
 
 Of what both have the books know which of the two has transmitted it and was told its end (from
-``traffic.py``), and what each had as dead letters when it noticed that it is one of two. Whoever
-has met both (``meetings.py``) must have noticed it. What the judge makes of it is in
+``traffic.py``), and what each had as dead letters when it noticed that it is one of two. A manager
+that has met both (``meetings.py``) must have noticed it. What the judge makes of it is in
 ``copied_senders.py`` and ``copied_receivers.py``.
 
 Watches: I25 over copies.
@@ -114,7 +114,7 @@ class Siblings:
         return node.index in self.claimed
 
     def noticed(self, node: Node, manager: Manager) -> None:
-        """In the end: whoever has met both, has noticed it (I25)."""
+        """Check in the end that a manager that has met both has noticed it (I25)."""
         if node is self.pair.ended:
             for outgoing in manager.state.outgoing.values():
                 self.left.update(self._messages(node, outgoing, ends=False))

@@ -15,8 +15,8 @@ from proof.sim.base.kernel import Kernel
 from proof.sim.base.node import Node
 
 LATE_S = 60
-"""Who waits with a token that expires is sent away then; so many seconds later nothing may be
-handed to him, unless the clock was set or the process stood still."""
+"""A receiver whose token expires is sent away then; this many seconds later it may get no message,
+unless the clock was set or the process stood still."""
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class TokenBooks:
         """It is being made, or revoked."""
         held.made, held.changes = None, held.changes + 1
 
-    def made(self, held: Held, expires_s: int) -> None:
+    def note_made(self, held: Held, expires_s: int) -> None:
         """It is there."""
         held.made, held.changes, held.expires_s = True, held.changes + 1, expires_s
 

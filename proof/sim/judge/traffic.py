@@ -3,7 +3,7 @@
 It reads packets with a few lines of its own, so that a mistake in the product's parser does not
 hide one in the product's packets.
 
-Watches: I7 (numbers are for ever), I8 (true links), I9 (acknowledgments never go back), and that
+Watches: I7 (numbers never change), I8 (true links), I9 (acknowledgments never go back), and that
 what is sent is packets (I23).
 """
 
@@ -75,7 +75,7 @@ class Traffic:
         """(sender, destination): stream transmitted last."""
         self.transmitted = 0
 
-    def look(self, end: End, pieces: Sequence[Buffer]) -> None:
+    def watch(self, end: End, pieces: Sequence[Buffer]) -> None:
         """These bytes leave; every piece begins with a packet."""
         for piece in pieces:
             at, size_all = 0, len(piece)
@@ -175,7 +175,7 @@ class Traffic:
         if known != uid:
             self.kernel.wrong(
                 f"I7: {source.name} gives the message number {message} to message {uid}, "
-                f"it was that of {known}"
+                f"it was the number of {known}"
             )
 
     def _reached(self, target: Node, piece: Buffer, start: int) -> None:
@@ -294,19 +294,19 @@ class Traffic:
 
     def told_end(self, uid: int, place: Place) -> bool:
         """Whether anybody has told the end of a message to its sender, or that it is known."""
-        return self._told(self._ended, uid, place)
+        return self._is_among(self._ended, uid, place)
 
     def refused(self, uid: int, place: Place) -> bool:
         """Whether its sender was told that its destination did not take a message, in the order in
         which that was sent: what a session has lost may come behind the acknowledgment."""
-        return self._told(self._refused - self._unheard, uid, place)
+        return self._is_among(self._refused - self._unheard, uid, place)
 
     def unheard(self, node: Node, packet: bytes) -> None:
         """A final acknowledgment was lost in the middle of a session, which no connection does."""
         ack = parse_final_ack(packet)
         self._unheard.add((self._identity(node.index), ack.stream, ack.number))
 
-    def _told(self, among: set[tuple[int, int, int]], uid: int, place: Place) -> bool:
+    def _is_among(self, among: set[tuple[int, int, int]], uid: int, place: Place) -> bool:
         for sender, stream, number in among:
             found = self.message_of(sender, stream, number)
             if found is not None and found[0] == uid:
@@ -316,7 +316,7 @@ class Traffic:
         return False
 
     def put_back(self, node: Node) -> None:
-        """A manager was put back: what it acknowledges begins anew."""
+        """A manager was put back: its acknowledgments start again."""
         for key in [key for key in self._acks if key[0] == node.index]:
             del self._acks[key]
 

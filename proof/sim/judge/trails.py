@@ -1,6 +1,6 @@
 """The trail of each manager: whole after each start and in the end, and as others hold it.
 
-Compared by the product's own check, which is that of ``onceq trail verify``: it recounts the
+The product's own check compares them, the one of ``onceq trail verify``: it recounts the
 digests of all acts, and holds the ends that other managers were told against them.
 
 Watches: I28 (who did something is known).
@@ -24,8 +24,8 @@ class Trails:
     def __init__(self, kernel: Kernel, nodes: list[Node]) -> None:
         self.kernel, self.nodes = kernel, nodes
 
-    def look(self, node: Node) -> None:
-        """A manager has started, or the world is over."""
+    def check(self, node: Node) -> None:
+        """Check a manager that has started, or the world at its end."""
         assert node.engine is not None, "it runs"
         check, manager = TrailCheck(), node.engine.manager
         check.store(end(manager._step), _acts(manager))

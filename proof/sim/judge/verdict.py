@@ -48,7 +48,7 @@ class Verdict:
     # ---- what is found in the end -------------------------------------------------------
 
     def dead_letter(self, node: Node, queue: str, packet: bytes) -> None:
-        """A message stands in a system queue."""
+        """Judge a message of a system queue."""
         found = decode(packet)
         message = self.books.messages.get(int.from_bytes(found.body[:8], "little"))
         if message is None or message.body != found.body:
@@ -61,7 +61,7 @@ class Verdict:
         message.copies[place.key].letters.append((node.index, queue, found.message_class))
 
     def journaled(self, place: Place, packet: bytes) -> None:
-        """A copy stands in the journal of a queue."""
+        """Judge a copy in the journal of a queue."""
         found = decode(packet)
         message = self.books.messages.get(int.from_bytes(found.body[:8], "little"))
         if message is None or message.body != found.body or place.key not in message.copies:

@@ -50,8 +50,8 @@ class WholeSets:
         self.kernel.marks[marks.WHOLE] += len(messages) > 1
         self.kernel.marks[marks.WHOLE_DELAYED] += any(m.properties.delay for m in messages)
 
-    def seen(self, place: Place, uids: Mapping[int, int], whole: Iterable[Sequence[int]]) -> None:
-        """All of a queue was looked at.
+    def check(self, place: Place, uids: Mapping[int, int], whole: Iterable[Sequence[int]]) -> None:
+        """Check a look at all of a queue.
 
         Args:
             uids: The messages that stood there the whole time, by their places.

@@ -1,8 +1,8 @@
 """How a message may have ended that a job has sent again, moved here, or removed as a letter.
 
 Each time that a job sends it is one end more to come, and each letter that it takes away is one
-less. What comes back asks for a dead letter, whatever was asked for at first: so it can vanish no
-more. Acknowledgment messages, its journals and its place in the order are not judged.
+less. A message that comes back asks for a dead letter, also if the sender did not: so it can vanish
+no more. Acknowledgment messages, its journals and its place in the order are not judged.
 
 Watches: I1, I3, I4, I11, I12 for messages that jobs were about.
 """

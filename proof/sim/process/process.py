@@ -2,7 +2,7 @@
 
 It runs the daemon's own code on a store in a directory, over real sockets. What is different is
 what the daemon is given: an event loop and a clock whose time is set from outside, and a store
-with named points to die at. Whoever holds them listens at a Unix socket, where this process
+with named points to die at. The owner of these listens at a Unix socket, where this process
 connects, says one line of JSON when it is ready, and takes these:
 
     {"wall": us, "mono": us, "ask": n}   set the clocks; answer n when nothing is left to do
@@ -123,7 +123,7 @@ def serve(path: str, control: str, now: Now) -> None:
     """Run the queue manager of a directory.
 
     Args:
-        control: Unix socket of whoever holds the clock.
+        control: Unix socket of the process that holds the clock.
         now: What the clocks show when it starts.
 
     Raises:
@@ -145,7 +145,9 @@ def main(argv: list[str] | None = None) -> int:
     """``python -m proof.sim.process.process``; returns its exit code."""
     parser = argparse.ArgumentParser(prog="proof.sim.process.process", description=__doc__)
     parser.add_argument("--data", required=True, help="data directory of the queue manager")
-    parser.add_argument("--control", required=True, help="Unix socket of whoever sets the clock")
+    parser.add_argument(
+        "--control", required=True, help="Unix socket of the process that sets the clock"
+    )
     parser.add_argument("--wall-us", type=int, default=SystemClock().read().wall_us)
     parser.add_argument("--mono-us", type=int, default=1_000_000)
     options = parser.parse_args(argv)

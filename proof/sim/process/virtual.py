@@ -1,8 +1,8 @@
 """An event loop and a clock whose time is set by hand, and that say when nothing is left to do.
 
 The loop is asyncio's own with real sockets; only its time stands still until somebody sets it.
-When nothing can be done any more before time goes on or something arrives, it says so: whoever
-holds the clock then knows that all consequences of what was done so far are there.
+When nothing can be done any more before time goes on or something arrives, it says so: the holder
+of the clock then knows that all consequences of earlier steps are there.
 """
 
 from __future__ import annotations

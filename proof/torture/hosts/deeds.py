@@ -1,8 +1,8 @@
 """What a host does to a program, at any line of what the program does (``make hosts``).
 
 A deed happens once, at the n-th line that a thread runs in the files of the client library and in
-``threading``: there stands whatever a signal handler, the garbage collector or a fork can come
-between.
+``threading``: a signal handler, the garbage collector or a fork can come between any two of these
+lines.
 """
 
 from __future__ import annotations

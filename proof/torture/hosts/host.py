@@ -89,7 +89,7 @@ class Daemons:
 
 @dataclass
 class Order:
-    """What a program wants to be done at a time: to let somebody go on, or to kill him."""
+    """What a program wants to be done at a time: to let another process go on, or to kill it."""
 
     whom: str
     what: str

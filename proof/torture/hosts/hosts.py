@@ -3,9 +3,9 @@
 What the simulator is for the network this is for the computer: programs are forked, spawned,
 signalled, stopped, left by exceptions, collected as garbage, closed and ended at any line of what
 they do; their queue manager, a daemon or in the program itself, stands still or is killed; nobody
-reads what they and it write. Judged is whether what each program was told is what stands in its
-queues afterwards, and that nothing hangs. All of a program is drawn from its seed; a failure prints
-the line that repeats it.
+reads what they and it write. The judge compares the answers to each program with the content of its
+queues afterwards, and wants that nothing hangs. All of a program is drawn from its seed; a failure
+prints the line that repeats it.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def main(arguments: list[str]) -> int:
     """Run the programme; 1 if anything was wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--programs", type=int, default=0, help="so many, whatever time it takes")
+    parser.add_argument("--programs", type=int, default=0, help="this many, without --seconds")
     parser.add_argument("--seed", default="", help="one program, as a failure has printed it")
     parser.add_argument("--from", dest="start", default="1", help="another row of programs")
     parser.add_argument("--first", action="store_true", help="end with the first failure")

@@ -25,7 +25,7 @@ def judged(lines: Iterable[str], there: Sequence[str], filled: Sequence[str]) ->
 
     Args:
         lines: What it has told: fate and message, or what it saw that must not be.
-        there: The messages that stand in its queues at the end.
+        there: The messages that are in its queues at the end.
         filled: Those that were put into its first queues. ``m-x`` is what it makes of ``x``, in
             one transaction.
     """

@@ -50,7 +50,7 @@ class Step:
     """A call of a program, and what is done to it at the n-th line of the call.
 
     Attributes:
-        pause_s: How long whoever is stopped stands still.
+        pause_s: How long a stopped process stands still.
     """
 
     call: str

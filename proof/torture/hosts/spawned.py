@@ -43,7 +43,7 @@ def work_in_spawned(place: Place, carried: Carried) -> None:
     """Look at what came along, then move and send as any other program."""
     ledger = Ledger(place.told)
     try:
-        _look(ledger, carried)
+        _compare(ledger, carried)
         with contextlib.suppress(StoreLocked), connected(place) as qm:
             _work(ledger, place, qm)
     except OnceqError:
@@ -53,7 +53,7 @@ def work_in_spawned(place: Place, carried: Carried) -> None:
         raise
 
 
-def _look(ledger: Ledger, carried: Carried) -> None:
+def _compare(ledger: Ledger, carried: Carried) -> None:
     bodies = [bytes(body) for batch in carried.batches for body in batch.bodies()]
     if bodies != carried.bodies:
         ledger.say("fault", f"a batch was {carried.bodies}, and is {bodies} in a child")

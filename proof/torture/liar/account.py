@@ -1,6 +1,6 @@
 """Another account of the same computer, without a right: over loopback, at files and at the socket.
 
-Whatever it does is done by a process of that account. Only root can start one.
+A process of that account does all of it. Only root can start one.
 """
 
 from __future__ import annotations

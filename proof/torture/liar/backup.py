@@ -1,7 +1,7 @@
-"""Somebody who can write where backups lie: what he changes is not put back, and harms nobody.
+"""Somebody who can write where backups lie: such changes are not put back, and harm nobody.
 
 The backup is of ALPHA, made while it runs. It would be put back in a directory of its own, beside
-that of a neighbour, of which not a byte may change. Where ALPHA has an identity the backup is
+the one of a neighbour, of which not a byte may change. Where ALPHA has an identity the backup is
 signed; where it has none, a restore does not ask who has made it (``--unsigned``).
 """
 
@@ -31,7 +31,7 @@ REFUSED: Final = ("untrusted-backup", "damaged-record", "newer-format", "not-a-b
 
 
 class BackupWriter(Rogue):
-    """He; see the module."""
+    """The writer of the module."""
 
     kind: ClassVar[str] = "writer of backups"
     pause_s: ClassVar[float] = 0.2
@@ -48,7 +48,7 @@ class BackupWriter(Rogue):
         believed(bool(signed) is not self.honest.tls, "a backup is signed where there is a key")
         with self.honest.admin("BETA") as beta:
             beta.backup(str(self._root / "of-beta"), configuration=False)
-        self._before = _seen(self._neighbour)
+        self._before = _read_files(self._neighbour)
         self._fresh()
         code = self._restore(command=True)
         if code:
@@ -67,13 +67,15 @@ class BackupWriter(Rogue):
             "a link to the neighbour": self._linked,
             "a byte changed": self._damaged,
             "a byte changed, and the manifest": self._resealed,
-            "another queue manager in the manifest": lambda: self._said("id", self._guid("BETA")),
+            "another queue manager in the manifest": lambda: self._set_entry(
+                "id", self._guid("BETA")
+            ),
             "no manifest": (lambda: (self._backup / MANIFEST).unlink()),
             "the files of another backup": self._mixed,
         }
         if self.honest.tls:
             table |= {
-                "another time in the manifest": lambda: self._said("taken_s", 1),
+                "another time in the manifest": lambda: self._set_entry("taken_s", 1),
                 "the signature removed": (lambda: (self._backup / SIGNATURE).unlink()),
                 "the signature of another member": self._signed_by_another,
                 "the signature of another backup": lambda: shutil.copy(
@@ -85,7 +87,7 @@ class BackupWriter(Rogue):
 
     def judge(self) -> None:
         """The neighbour is as it was."""
-        believed(_seen(self._neighbour) != self._before, "the neighbour has lost something")
+        believed(_read_files(self._neighbour) != self._before, "the neighbour has lost something")
 
     # ---- one try --------------------------------------------------------------------------------
 
@@ -97,7 +99,9 @@ class BackupWriter(Rogue):
             believed(not code, "it was put back")
             believed(code not in REFUSED, f"it was refused with {code}")
             believed(os.path.exists(self._target / "STORE"), "half of it was put back")
-            believed(_seen(self._neighbour) != self._before, "the neighbour has lost something")
+            believed(
+                _read_files(self._neighbour) != self._before, "the neighbour has lost something"
+            )
             return True
 
         return lie
@@ -147,7 +151,7 @@ class BackupWriter(Rogue):
         kept["checksum"] = identification._checksum(kept)
         (self._backup / MANIFEST).write_text(json.dumps(kept))
 
-    def _said(self, key: str, value: object) -> None:
+    def _set_entry(self, key: str, value: object) -> None:
         self._reseal({**self._manifest(), key: value})
 
     def _with_file(self, name: str | Path, content: object) -> None:
@@ -192,7 +196,7 @@ class BackupWriter(Rogue):
     def _of_another(self) -> None:
         shutil.rmtree(self._backup)
         shutil.copytree(self._root / "of-beta", self._backup)
-        self._said("id", self._guid("ALPHA"))
+        self._set_entry("id", self._guid("ALPHA"))
 
     def _signed_by_another(self) -> None:
         """With the key of BETA, whose certificate is of the same authority."""
@@ -202,8 +206,8 @@ class BackupWriter(Rogue):
         (self._backup / SIGNATURE).write_bytes(made)
 
 
-def _seen(path: Path) -> dict[str, bytes]:
-    """Every file of a directory, and what is in it; but its lock."""
+def _read_files(path: Path) -> dict[str, bytes]:
+    """Read every file of a directory, without its lock."""
     return {
         str(file.relative_to(path)): file.read_bytes()
         for file in sorted(path.rglob("*"))

@@ -60,8 +60,8 @@ class _Door:
         with open(name, "r+b") as file:
             self._map = mmap.mmap(file.fileno(), _LAYOUT.size)
 
-    def came(self, *, proven: bool, sessions: int = 0, size: int = 0) -> None:
-        """A session began, or bytes are about to be parsed."""
+    def count(self, *, proven: bool, sessions: int = 0, size: int = 0) -> None:
+        """Count a session that began, or bytes that are about to be parsed."""
         counts = self._counts
         if proven:
             counts.proven_sessions += sessions
@@ -90,7 +90,7 @@ class CountingSessions(Sessions):
         else:
             if who.guid == NO_GUID:
                 self.unproven.add(self._next)
-            self.door.came(proven=who.guid != NO_GUID, sessions=1)
+            self.door.count(proven=who.guid != NO_GUID, sessions=1)
         return super()._begin(connection, address, outgoing, peer, who, host)
 
     def data(self, number: int, data: Buffer, *, inside: bool = False) -> None:
@@ -98,7 +98,7 @@ class CountingSessions(Sessions):
         link = self._links.get(number)
         counted = number not in self.listed
         if counted and link is not None and isinstance(link.session, Session):
-            self.door.came(proven=number not in self.unproven, size=len(data))
+            self.door.count(proven=number not in self.unproven, size=len(data))
         super().data(number, data, inside=inside)
 
 

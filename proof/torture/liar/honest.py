@@ -35,8 +35,8 @@ OPEN = ("ALPHA", "BETA")
 NEIGHBOURS = (("send", "*"), ("forward", ""))
 """Rights of everybody with a certificate, with TLS: without it they are not asked for either."""
 HOST, LODGER, STRAY = "127.0.0.2", "127.0.0.3", "127.0.0.4"
-"""Plain hosts: the GUID of the first stands in the configuration, and the last never says one that
-is its own."""
+"""Plain hosts: the configuration has the GUID of the first, and the last never says one that is its
+own."""
 HOST_GUID, LODGER_GUID = b"plain-host-of-2.", b"plain-host-of-3."
 FIRST = r"private$\first"
 """The first thing that the administrator makes; its act must stay in the trail."""

@@ -14,9 +14,9 @@ those who lied, and nobody else.
 
 In the last third, and in all of it with ``--tls``, the honest have identities, and post over HTTPS.
 The liars are neighbours then, who have a certificate for their own GUIDs and every right, so that
-the same rules have to hold; whoever they say that they are beside that is not believed. And a
-stranger tells the same lies in each way in which one can come without the right certificate. What
-comes as far as the parser of sessions is counted before it is parsed: of strangers, not a byte.
+the same rules have to hold; nobody believes another identity that they claim. And a stranger tells
+the same lies in each way in which one can come without the right certificate. The bytes that reach
+the parser of sessions are counted before it parses them: of strangers, not one may.
 
 At the same time rogues of other kinds lie at every door, each with a table of lies: members (where
 there are identities), plain hosts, another account of the computer, a tenant, a writer of backups,
@@ -61,7 +61,7 @@ def report(outcome: Outcome, *, pin: bool, tls: bool) -> None:
     for what, count in sorted(outcome.lies.items()):
         print(f"  {count:6,}  {what}")
     print(f"  {outcome.takeovers:6,}  takeover of a name: {outcome.given:,} messages given to the "
-          f"impostor, {outcome.acknowledged:,} acknowledged by him")  # fmt: skip
+          f"impostor, {outcome.acknowledged:,} acknowledged by it")  # fmt: skip
     over_http = ", ".join(f"{n:,} x {status}" for status, n in sorted(outcome.answered.items()))
     print(f"  answers over HTTP{'S' if tls else ''}: {over_http}")
     ways: dict[str, list[int]] = {}

@@ -1,8 +1,9 @@
 """What the liars of ``make liar`` say: to whom, under which identity, which packet, over what.
 
-Each lie is well-formed. A liar has an identity of its own, new for each lie, or claims that of an
-honest manager where the session proves nothing; over HTTP nobody proves anything. Where the honest
-speak TLS and HTTPS, a liar is a neighbour with a certificate for his own identity, or a stranger.
+Each lie is well-formed. A liar has an identity of its own, new for each lie, or claims the one of
+an honest manager where the session proves nothing; over HTTP nobody proves anything. Where the
+honest speak TLS and HTTPS, a liar is a neighbour with a certificate for its own identity, or a
+stranger.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class Liar(threading.Thread):
         """See Thread."""
         try:
             self._lie()
-        except Exception as error:  # noqa: BLE001 - told by whoever joins it
+        except Exception as error:  # noqa: BLE001 - the thread that joins it reports it
             self.failures.append(f"a liar failed: {error!r}")
 
     def _lie(self) -> None:
@@ -117,13 +118,13 @@ class Liar(threading.Thread):
             self.failures.append(f"{lie.to} believed that a liar is {guid_text(lie.claims)}")
 
     def _line(self, lie: Lie) -> socket.socket:
-        """A connection on which anything may be said; where certificates are asked for, with one
-        of his own, whoever he is about to say that he is."""
+        """Open a connection for any lie; where certificates are asked for, with one of the liar's
+        own, for any identity that it is about to claim."""
         line, ways = self.honest.line(lie.to), self.honest.ways
-        return line if ways is None else ways.neighbour(line, self._shown(lie))
+        return line if ways is None else ways.neighbour(line, self._certified(lie))
 
-    def _shown(self, lie: Lie) -> bytes:
-        """For whom the certificate is that he shows."""
+    def _certified(self, lie: Lie) -> bytes:
+        """Return the GUID of the certificate that the liar shows."""
         return self._own() if lie.claims in self.guids.values() else lie.claims
 
     def _post(self, lie: Lie) -> None:
@@ -139,7 +140,7 @@ class Liar(threading.Thread):
             'SOAPAction: "MSMQMessage"\r\n'
             f"Content-Length: {len(entity)}\r\nConnection: close\r\n\r\n"
         )
-        with self.honest.web(lie.to, guid=self._shown(lie)) as line:
+        with self.honest.web(lie.to, guid=self._certified(lie)) as line:
             self.answered[status_in(said_to(line, head.encode() + entity))] += 1
 
     # ---- identities and numbers ----------------------------------------------------------------
@@ -293,7 +294,7 @@ class Liar(threading.Thread):
 
 class Stranger(Liar):
     """Tells the same over sessions, to doors that want a certificate, in each way in which one can
-    come there without the right one; and does not wait until he is listened to."""
+    come there without the right one; and does not wait for an answer."""
 
     def pairs(self) -> list[tuple[str, Callable[[], Lie]]]:
         """Every lie over sessions, in every way."""
@@ -312,7 +313,7 @@ class Stranger(Liar):
                     return
 
     def _cry(self, lie: Lie, way: Way) -> None:
-        """Say who one is, and the lie, whatever comes back: nothing may."""
+        """Send an identity and the lie, without waiting for an answer: none may come."""
         session = Session(initiator=True, own_id=lie.claims, settings=Settings(), now_us=0)
         session.start()
         said = b"".join(map(bytes, session.take_output())) + lie.packet

@@ -59,8 +59,8 @@ class Looks:
         )
 
 
-def look(places: list[str]) -> dict[str, list[float]]:
-    """Look until something is written on the standard input."""
+def time_looks(places: list[str]) -> dict[str, list[float]]:
+    """Time looks at each place until something is written on the standard input."""
     over = threading.Event()
 
     def wait() -> None:
@@ -81,4 +81,4 @@ def look(places: list[str]) -> dict[str, list[float]]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(look(sys.argv[1:])))
+    print(json.dumps(time_looks(sys.argv[1:])))

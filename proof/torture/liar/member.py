@@ -123,7 +123,7 @@ class Member(Rogue):
             qm.close()
 
     def judge(self) -> None:
-        """Whoever poses as EPSILON was asked, and given nothing."""
+        """The liar that poses as EPSILON was asked, and given nothing."""
         believed(self._posing.given, f"it was given {self._posing.given} messages for EPSILON")
         believed(not self._posing.asked, "nobody has come to where EPSILON is looked for")
 
@@ -207,7 +207,7 @@ class Member(Rogue):
             return None
 
     def _renews(self, name: str, guid: bytes) -> bool:
-        """A certificate is made for MALLORY alone, whatever the request says."""
+        """A certificate is made for MALLORY alone, for every text of the request."""
         made = self._asked(self._mallory, name, guid)
         if made is None:
             return True
@@ -266,7 +266,7 @@ class _Posing(threading.Thread):
 
     Attributes:
         asked: How often somebody has come.
-        given: How many messages he has given.
+        given: How many messages they have given.
     """
 
     def __init__(self, port: int, who: _Member) -> None:

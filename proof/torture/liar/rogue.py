@@ -95,7 +95,7 @@ class Rogue(threading.Thread, ABC):
             self.all_told = True
         except NotHere as why:
             self.tally.absent, self.all_told = str(why), True
-        except Exception as error:  # noqa: BLE001 - told by whoever joins it
+        except Exception as error:  # noqa: BLE001 - the thread that joins it reports it
             self.failures.append(f"{self.kind} failed: {error!r}")
             self.all_told = True
         finally:

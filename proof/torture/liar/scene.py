@@ -78,7 +78,7 @@ class Outcome:
         strangers: How many lies of each kind were told in each way of strangers.
         tallies: Of everybody else who lied.
         parsed: What came as far as the parser of sessions.
-        takeovers, given: How often the impostor took DELTA's place, and how many messages he was
+        takeovers, given: How often the impostor took DELTA's place, and how many messages it was
             given.
     """
 

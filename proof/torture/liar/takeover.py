@@ -1,9 +1,9 @@
-"""Somebody who takes the place of a queue manager: he listens where it did, with a GUID of his own.
+"""An impostor takes the place of a queue manager: it listens there, with a GUID of its own.
 
 Again and again DELTA is stopped, an impostor answers under its name for a while, and DELTA comes
-back. The impostor takes whatever he is given, and says the best of it; what he has acknowledged is
-what whoever gave it to him has lost. Where the honest speak TLS he is a neighbour with a good
-certificate every second time, and a stranger else, whom nobody must give anything.
+back. The impostor takes every message, and acknowledges it; the sender has lost what the impostor
+acknowledged. Where the honest speak TLS it is a neighbour with a good certificate every second
+time, and a stranger else, to whom nobody may give anything.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ BETWEEN_S = 3.0
 
 
 class Impostor:
-    """Whoever connects to him is acknowledged everything.
+    """Acknowledges everything to every sender that connects.
 
     Attributes:
-        given: Numbers that he was given, in messages that are nothing but their number.
-        acknowledged: Those of them that he has acknowledged.
-        used: GUIDs that he has answered under, as text.
-        to_strangers: How many messages he was given without a good certificate.
+        given: Numbers that it was given, in messages that are nothing but their number.
+        acknowledged: Those of them that it has acknowledged.
+        used: GUIDs that it has answered under, as text.
+        to_strangers: How many messages it was given without a good certificate.
     """
 
     def __init__(
         self, port: int, victim: bytes, seed: int, *, plays: bytes, ways: Ways | None = None
     ) -> None:
         """Args:
-        victim: GUID of whoever connects.
-        plays: GUID of whoever should be here.
+        victim: GUID of the manager that connects.
+        plays: GUID of the manager that should be here.
         ways: How to speak TLS; None: nobody does.
         """
         self.port, self.victim, self.rng = port, victim, random.Random(seed)
@@ -74,7 +74,7 @@ class Impostor:
         if self._ways is None:
             return line
         line.settimeout(AWAY_S)
-        # As a stranger he shows what he has made himself, for the very one whom he plays.
+        # As a stranger it shows a certificate of its own making, for the manager that it plays.
         return self._ways.answering(line, guid if self._known else self._plays, known=self._known)
 
     def _talk(self, line: socket.socket, guid: bytes, until: float) -> None:
@@ -128,7 +128,7 @@ class Takeovers(threading.Thread):
         """See Thread."""
         try:
             self._take_over()
-        except Exception as error:  # noqa: BLE001 - told by whoever joins it
+        except Exception as error:  # noqa: BLE001 - the thread that joins it reports it
             self.failures.append(f"a takeover failed: {error!r}")
 
     def _take_over(self) -> None:

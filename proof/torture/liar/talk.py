@@ -1,4 +1,4 @@
-"""What somebody says on one connection, and what is said to him (``make liar``)."""
+"""The talk of a liar on one connection, and the answers (``make liar``)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from onceq.packet.arrived import USER, ArrivedRun
 from onceq.wire.mqqb.session import Arrived, Session
 
 TALK_S = 0.2
-"""How long somebody listens, once he has said what he has to say."""
+"""How long a liar listens after its last word."""
 CUT_S = 30.0
-"""How long he waits for a session, or for the end of one that must be cut off."""
+"""How long it waits for a session, or for the end of one that must be cut off."""
 ENTITY = (
     '<se:Envelope xmlns:se="http://schemas.xmlsoap.org/soap/envelope/"'
     ' xmlns="http://schemas.xmlsoap.org/srmp/"><se:Header>'

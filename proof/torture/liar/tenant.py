@@ -48,7 +48,7 @@ class Tenant(Rogue):
     kind: ClassVar[str] = "tenant"
 
     def prepare(self) -> None:
-        """An administrator gives it a token, and has something of his own beside it."""
+        """An administrator gives it a token, and has queues of their own beside it."""
         self._path = str(self.honest.nodes["BETA"].path)
         self._admin = self.honest.admin("BETA")
         made = self._admin.create_token("tenant", grants={f"{OWN}*": "create"})
@@ -188,7 +188,7 @@ class Tenant(Rogue):
         while answers < AT_ONCE and (data := line.socket.recv(1 << 16)):
             for _, _, _, body in parser.feed(data):
                 answers += 1
-                believed(STOCK.encode() in bytes(body), "it is told of queues of others")
+                believed(STOCK.encode() in bytes(body), "it sees queues of others")
         line.close()
         return answers < AT_ONCE
 

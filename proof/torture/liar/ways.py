@@ -66,7 +66,7 @@ class Ways:
         return context.wrap_socket(line)
 
     def answering(self, line: socket.socket, guid: bytes, *, known: bool) -> socket.socket:
-        """Answer whoever has connected: with a good certificate, or as a stranger can."""
+        """Answer a connection: with a good certificate, or as a stranger can."""
         made = self._certificate(guid) if known else self._issued(self._foreign, guid)
         with _kept(made) as name:
             context = server_context(IdentityFiles(name, name, self._trusted), peers=True)
@@ -104,7 +104,7 @@ class Ways:
 
 
 def make_site(path: Path, names: Sequence[str]) -> dict[str, str]:
-    """Certificates for HTTPS, of an authority that is not that of the queue managers.
+    """Certificates for HTTPS, of another authority than the one of the queue managers.
 
     Args:
         path: A folder.

@@ -8,8 +8,8 @@ folder.
 
 What a folder holds is what its own ``_spark_metadata`` names, read here without Spark. Nothing may
 be lost: at the end each message has a row, and the queue is empty. No folder has a message twice,
-and of two folders only the batch that was written last into the earlier one may stand in both: a
-checkpoint that is lost takes along whether that was removed.
+and of two folders only the batch that was written last into the earlier one may be in both: with a
+lost checkpoint it is lost, too, whether that batch was removed.
 
 Watches: I4 at the connector (P13), with a checkpoint that is lost.
 """
@@ -46,9 +46,9 @@ from proof.torture.spark.side import (
 
 VICTIMS = ("driver", "worker", "ALPHA")
 LOST_EVERY = 3
-"""Of so many kills one takes the checkpoint along."""
+"""One of this many kills takes the checkpoint along."""
 BATCHES_MIN = 2
-"""So many batches, and the first of them was removed: then the next query can be refused."""
+"""Batches after which the first one was removed: then the next query can be refused."""
 FORGET_S_MAX = 120
 REFUSED = "read-before"
 WHOLE = ".compact"
@@ -204,8 +204,8 @@ def _numbers(files: list[Path]) -> list[int]:
 
 
 def judged(found: list[tuple[list[int], list[int]]], committed: int) -> list[str]:
-    """What is wrong with folders, each later than the ones before it, where so many messages were
-    committed: numbers of all that each has, and of its last batch."""
+    """Return the problems of folders, each later than the ones before it, with ``committed``
+    messages: numbers of all messages that each has, and of its last batch."""
     problems: list[str] = []
     seen: dict[int, int] = {}
     last = [set(numbers) for _, numbers in found]
@@ -215,7 +215,7 @@ def judged(found: list[tuple[list[int], list[int]]], committed: int) -> list[str
                 problems.append(f"repeated: {number} has {count} rows in folder {place}")
             before = seen.get(number)
             if before is not None and (before != place - 1 or number not in last[before]):
-                problems.append(f"repeated: {number} stands in folders {before} and {place}")
+                problems.append(f"repeated: {number} is in folders {before} and {place}")
             if not 0 <= number < committed:
                 problems.append(f"phantom: {number} was never committed")
             seen[number] = place

@@ -90,7 +90,7 @@ def follow(running: Any, over: threading.Event) -> None:
 
 
 def codes(text: str) -> str:
-    """Codes of our errors in what Spark says, wherever they stand in it."""
+    """Return the codes of our errors, from any place in a text of Spark."""
     return " ".join(dict.fromkeys(re.findall(r"\[[a-z]+(?:-[a-z]+)+\]", text)))
 
 
@@ -120,7 +120,7 @@ def run(spark: Any, config: dict[str, Any], over: threading.Event) -> None:
             trigger = {"availableNow": True}
         try:
             follow(query(spark, config, trigger), threading.Event() if finishing else over)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the query must go on
+        except Exception as error:  # noqa: BLE001 - after any error the query must go on
             say(failed=f"{codes(str(error))} {str(error)[:500]}")
             continue
         if finishing:

@@ -88,7 +88,7 @@ class LandSide(SparkSide):
             with self._news:
                 if found:
                     self.batches += 1
-                    # The sender has so many under way: those that no batch has told of.
+                    # The sender limits the messages that no batch has counted yet.
                     self._driver.judge.received += int(found[1].replace(",", ""))
                 else:
                     self.last_failure = line.strip()

@@ -119,7 +119,7 @@ class SparkSide:
             process.wait()
 
     def close(self) -> None:
-        """End whatever is left of it."""
+        """End the processes that are left of it."""
         self._end()
 
 

@@ -115,7 +115,7 @@ def _jar(jar: str) -> Path:
 
 
 def by_java(kind: str, to: Path, more: int) -> dict[str, Any]:
-    """What the connector reads; then it adds so many rows."""
+    """Return what the connector reads; then let it add ``more`` rows."""
     from onceq.spark.runtime import ensure_java
 
     script = PLACE / "by_java.py"
@@ -150,8 +150,8 @@ def landed(manager: str, kind: str, to: Path, first: int) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-def look(kind: str, manager: str, to: Path) -> list[str]:
-    """What is wrong with a kind of table."""
+def find_faults(kind: str, manager: str, to: Path) -> list[str]:
+    """Return the faults of a kind of table."""
     landed(manager, kind, to, 0)
     wrong = _compared(by_java(kind, to, FOREIGN), ROWS)
     proof = landed(manager, kind, to, ROWS)["proof"]
@@ -190,7 +190,7 @@ def main(arguments: list[str]) -> int:
             try:
                 with onceq.connect(str(node.path)) as qm:
                     qm.create_queue(QUEUE, transactional=True)
-                wrong = look(kind, str(node.path), folder / "table")
+                wrong = find_faults(kind, str(node.path), folder / "table")
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     node.kill()

@@ -1,10 +1,10 @@
 """Who did what: the acts of administration that histories tell, and whether any is missing.
 
-An act is a row among the others, and the numbers of a manager's acts rise by one for ever. Each
-file says up to which number it tells. So one that was removed leaves a hole, wherever it stood; one
-that was told twice, or out of its turn, was added. Where files are missing, or were written before
-there were acts, nobody knows the number that comes next, and none is missed. A manager that was put
-back to an earlier moment begins again at the number of that moment.
+An act is a row among the others, and the numbers of a manager's acts always rise by one. Each file
+says up to which number it tells. So a removed act leaves a hole, at any place; an act that is told
+twice, or out of its turn, was added. Where files are missing, or were written before there were
+acts, nobody knows the next number, and no act is missed. A manager that was put back to an earlier
+moment begins again at the number of that moment.
 
 Acts are few, so all of them are held, and Spark does not deal with them.
 """
@@ -81,7 +81,7 @@ def _some(file: pq.ParquetFile, group: int) -> bool:
 
 
 def findings(histories: Sequence[Coverage]) -> dict[str, Any]:
-    """What is told of acts, as JSON has it."""
+    """Return the findings about acts, for JSON."""
     every = [(act, one.manager) for one in histories for act in one.acts]
     every.sort(key=lambda one: (one[0].at_us, one[1], one[0].life, one[0].act))
     counts: dict[tuple[str, str, str], list[int]] = {}
@@ -133,8 +133,9 @@ def add(said: dict[str, Any], histories: Sequence[Coverage]) -> None:
 class Acts:
     """Finds the act that explains what a row of a history tells.
 
-    What an act did at once stands between ``since`` and its own row. A purge of very many messages
-    goes on behind it: then it is the last of that queue, as whoever asked for it has called that.
+    The rows of what an act did at once are between ``since`` and its own row. A purge of very many
+    messages goes on behind it: then the last act of that queue counts, by the name that its caller
+    gave the queue.
     """
 
     def __init__(self, histories: Iterable[Coverage]) -> None:
@@ -155,15 +156,15 @@ class Acts:
         if row["observed"] or not acts:
             return ""
         if at < len(acts) and acts[at].since <= row["position"] < acts[at].position:
-            return _said(acts[at])
+            return _describe_act(acts[at])
         action, queue = _LATER.get(row["event"]), _plain(row["queue"] or "")
         for act in reversed(acts[:at]):
             if act.action == action and _plain(act.about) == queue:
-                return _said(act)
+                return _describe_act(act)
         return ""
 
 
-def _said(act: Told) -> str:
+def _describe_act(act: Told) -> str:
     about = f" {act.about}" if act.about else ""
     return f"act {act.act} of {act.actor}: {act.action}{about}"
 

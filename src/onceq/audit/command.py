@@ -194,7 +194,7 @@ class Wish:
         settled: Nothing was under way when the histories were taken: what is missing is lost.
         html: File of the report; "" for none.
         to: New folder of the tables; "" for none.
-        stuck_s: A stream waits too long for its acknowledgment after so many seconds.
+        stuck_s: Seconds after which a stream waits too long for its acknowledgment.
         proof: Folder of the proof that is gone on with, and kept; "" for none.
         landed: Tables that landings have written from queues of these managers.
         asked: What living managers among these have counted.

@@ -361,7 +361,7 @@ def size(histories: Sequence[Coverage]) -> int:
 NOBODY: Final = guid_text(NO_GUID)
 """The source of a message whose packet could not be read."""
 MANAGER_BITS: Final = 40
-"""A row number has that of its manager above so many bits."""
+"""A row number has the number of its manager above this number of bits."""
 ROW: Final = "event_row"
 _NAMES: Final = {
     "manager": "managerId", "event": "event", "time": "eventTime", "exact": "exactTime",

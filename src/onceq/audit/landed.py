@@ -197,7 +197,7 @@ class Tables:
         for at, (table, rows) in enumerate(self._tables):
             counts = self._count(at)
             missing = max(table.committed - (len(rows.table) - counts["twice"]) - counts["lost"], 0)
-            one = _told(table, rows, counts, missing)
+            one = _collect_figures(table, rows, counts, missing)
             said["landed"].append(one)
             said["notes"] += _notes(table, rows, counts)
             said["violations"] += missing
@@ -237,7 +237,7 @@ def _rules(name: str, at: int) -> list[Rule]:
     return [
         Rule(*LOST, f"what the landing has received with the rows of {name}", "true",
              "nth > landed_rows",
-             f"the landing of {plain} has received it, and it stands in no row",
+             f"the landing of {plain} has received it, and no row has it",
              table=f"owed_{at}"),
         Rule(*ALTERED, f"sums (CRC-32) of bodies in rows of {name} with those of their messages",
              "told_crc IS NOT NULL AND crc IS NOT NULL", "told_crc <> crc",
@@ -253,10 +253,10 @@ def _rules(name: str, at: int) -> list[Rule]:
     ]  # fmt: skip
 
 
-def _told(
+def _collect_figures(
     table: Landed, rows: TableRows, counts: Mapping[str, int], missing: int
 ) -> dict[str, Any]:
-    """All figures of a table."""
+    """Return all figures of a table."""
     twice, lost = counts["twice"], counts["lost"]
     good = plural(rows.all - rows.bad, "row")
     bad = f" and {plural(rows.bad, 'bad row')}" if rows.bad else ""

@@ -84,7 +84,7 @@ def late_us(histories: Sequence[Coverage], after_s: float) -> int:
 
 
 def measured(engine: SqlEngine, histories: Sequence[Coverage], *, stuck_s: float) -> dict[str, Any]:
-    """What is told of all copies, as JSON has it."""
+    """Return the findings about all copies, for JSON."""
     counts = {
         row["state"]: row["found"]
         for row in engine.rows("SELECT state, count(*) AS found FROM fate GROUP BY state")
@@ -248,7 +248,7 @@ VIOLATIONS: Final = {
 """Columns of ``violations``, and their SQL types; the numbers and ``source`` join it with
 ``messages``."""
 _FIRST, _SECOND = "\x01", "\x02"
-"""Where the numbers of a violation stand in the text of its rule."""
+"""They mark the places of a violation's numbers in the text of its rule."""
 
 
 def messages() -> str:

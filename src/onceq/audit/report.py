@@ -272,13 +272,13 @@ INVARIANTS: Final = {
     "I4": "At most once",
     "I5": "In the order of commits",
     "I6": "No silent hole",
-    "I7": "Numbers are for ever",
+    "I7": "Numbers never change",
     "I10": "Forgotten only when it has arrived",
     "I11": "One end",
     "I12": "One dead letter where one is due",
     "I13": "Acknowledgments are true",
     "I14": "Journals are true",
-    "I18": "Places in a queue are for ever",
+    "I18": "Places in a queue never change",
     "I28": "Who did something is known",
 }
 """What each invariant says, in short."""
@@ -309,7 +309,7 @@ def page(found: Mapping[str, Any], traffic: Sequence[Mapping[str, Any]]) -> str:
     """
     environment = Environment(
         loader=PackageLoader("onceq.audit", ""), autoescape=True, undefined=StrictUndefined,
-        finalize=_shown, trim_blocks=False, keep_trailing_newline=True,
+        finalize=_show_text, trim_blocks=False, keep_trailing_newline=True,
     )  # fmt: skip
     environment.filters |= {
         "route": _route, "moment": moment, "filter_of": _filter, "starts_of": _starts_of,
@@ -349,7 +349,7 @@ def page(found: Mapping[str, Any], traffic: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _shown(value: object) -> object:
+def _show_text(value: object) -> object:
     return show_hidden(value) if type(value) is str else value
 
 
@@ -367,7 +367,7 @@ def _route(value: str) -> Markup:
 
 
 def _span(found: Mapping[str, Any]) -> str:
-    """Which time is told of."""
+    """Return the time that the histories cover, as text."""
     first = min((m["from_s"] for m in found["managers"] if m["from_s"]), default=0)
     last = max((m["up_to_us"] // 1_000_000 for m in found["managers"]), default=0)
     if not first or last < first:

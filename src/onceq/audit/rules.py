@@ -199,7 +199,7 @@ COPIES: Final = (
     Rule("I11", "received-and-not", "notices of no reception with receptions", "true",
          "not_received > 0 AND received > 0",
          "its sender was told that it was not received; it was"),
-    # A move may stand in a part of its manager's history that is missing.
+    # A move may be in a part of its manager's history that is missing.
     Rule("I18", "received-elsewhere", "place of the reception with the place of the arrival",
          "got_row IS NOT NULL",
          "got_unbroken AND (CASE WHEN stream IS NULL THEN put_row ELSE taken_row END) IS NOT NULL "
@@ -238,7 +238,7 @@ HOME: Final = (
          "got_row IS NOT NULL AND (CASE WHEN stream IS NULL THEN put_row ELSE taken_row END) "
          "IS NOT NULL", f"{_CAME_SIZE} <> got_size",
          "its packet had another size when it was received than when it had come"),
-    # The lane of a place stands in its highest byte; places rise within one.
+    # The highest byte of a place is its lane; places rise within one lane.
     Rule("I5", "own-out-of-order", "places in each local queue, in the order of commits",
          _AT_HOME, "lookup_before > put_lookup",
          "it stands before one that was committed earlier",

@@ -54,13 +54,13 @@ def proposed(name: str) -> str:
 
 def meant(qm: QueueManager, destination: str) -> str:
     """A destination; the name of a distribution list alone is its format name."""
-    from onceq.client.plans.plan import look
+    from onceq.client.plans.plan import look_at
     from onceq.model.views import looks
 
     if set(destination) & set("=\\/"):
         return destination
     try:
-        return qm._run(look(looks.LIST, destination)).format_name
+        return qm._run(look_at(looks.LIST, destination)).format_name
     except (errors.QueueNotFound, errors.UnsupportedOperation, errors.NoDirectory):
         return destination  # a public queue of this queue manager, or none: the send says so
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from onceq.cli import out
 from onceq.cli.common import Argument, Exit, Json, Option, asking, dumped
-from onceq.cli.spark_loading import INTERRUPTED, Missing, loaded, said
+from onceq.cli.spark_loading import INTERRUPTED, Missing, loaded, unwrap_error
 from onceq.cli.terminal import Interruptible
 from onceq.client.stopping import pause
 from onceq.errors import UsageError
@@ -101,7 +101,7 @@ def audit(
         found: dict[str, Any] = command.run(folders, wish, say)
         return found
 
-    return told(work, json=json)
+    return report_audit(work, json=json)
 
 
 def _asked(folders: list[str], places: Sequence[str]) -> tuple[Any, ...]:
@@ -121,8 +121,8 @@ def _asked(folders: list[str], places: Sequence[str]) -> tuple[Any, ...]:
     return asked
 
 
-def told(work: Callable[[Teller], dict[str, Any]], *, json: bool) -> int:
-    """Audit, tell meanwhile what it does, print what was found; returns the exit code.
+def report_audit(work: Callable[[Teller], dict[str, Any]], *, json: bool) -> int:
+    """Audit, report each stage meanwhile, print the findings; returns the exit code.
 
     Args:
         work: Also loads what it needs: that takes a second, in which it may be given up.
@@ -287,7 +287,7 @@ def audit_on_spark(
                 ), say, master=master,
             )  # fmt: skip
         except Exception as error:
-            raise said(error) from error
+            raise unwrap_error(error) from error
         return found
 
-    return told(work, json=json)
+    return report_audit(work, json=json)

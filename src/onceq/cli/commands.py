@@ -1,8 +1,8 @@
 """The table of all commands, and how they become commands of click when they are called.
 
 A function's module is loaded when its command is called, or when its help is wanted. So a command
-that asks a daemon something does not wait for those that work on Spark, and what a command loads is
-its own affair. The order of the table is that of the help and of the reference.
+that asks a daemon something does not wait for the libraries of another one that works on Spark. The
+help and the reference list the commands in the order of the table.
 
 Types of parameters say the rest: a bool is a flag, a list may be given several times, ``| None``
 may be left out. The shell asks for completions at each key, so an answer may take no longer than a
@@ -473,7 +473,7 @@ def answer(app: click.Group, instruction: str) -> None:
     try:
         shell_completion.shell_complete(app, {}, "onceq", VARIABLE, instruction)
         sys.stdout.flush()
-    except Exception:  # noqa: BLE001 - whatever it is, it would be printed into a command line
+    except Exception:  # noqa: BLE001 - any error would be printed into a command line
         return
 
 

@@ -99,7 +99,7 @@ def start(
         job = connection.start_job(
             action, *queues, which=which, to=to, limit=limit, returns_max=RETURNS_MAX
         )
-        told(connection, job, no_wait=no_wait, json=json)
+        report_job(connection, job, no_wait=no_wait, json=json)
 
 
 def show_job(number: Number, qm: Where = None, json: Json = False) -> None:
@@ -142,13 +142,13 @@ def cancel_job(
 def follow_job(number: Number, qm: Where = None, json: Json = False) -> None:
     """Wait until a job is over, and say how far it is; Ctrl-C ends this command, not the job."""
     with manager(qm) as connection:
-        told(connection, connection.job(number), no_wait=False, json=json)
+        report_job(connection, connection.job(number), no_wait=False, json=json)
 
 
 # ---- what other commands do with a job -----------------------------------------------------------
 
 
-def told(
+def report_job(
     connection: QueueManager,
     job: JobView,
     *,
@@ -157,7 +157,7 @@ def told(
     noun: str = "message",
     were_for: Mapping[str, int] | None = None,
 ) -> None:
-    """Wait for a job, and say what it has done.
+    """Wait for a job, and print what it has done.
 
     Args:
         were_for: Destinations of the messages that were named, each with how many; said if all of
@@ -276,7 +276,7 @@ def _facts(job: JobView) -> None:
             *([("limit", job.limit)] if job.limit else []),
             ("state", f"{job.state}: {job.why}" if job.why else job.state),
             *([("waits", out.sentence(job.trouble))] if job.trouble else []),
-            ("by", job.who or "whoever runs the queue manager"),
+            ("by", job.who or "the user who runs the queue manager"),
             ("began", out.when(job.began)),
             ("ended", out.when(job.ended)),
             ("looked at", f"{job.looked:,} of {job.total:,}"),

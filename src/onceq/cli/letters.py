@@ -30,7 +30,7 @@ from onceq.cli.common import (
     manager,
     where,
 )
-from onceq.cli.jobs import NoWait, count_standing, no_job, say_destinations, say_held, told
+from onceq.cli.jobs import NoWait, count_standing, no_job, report_job, say_destinations, say_held
 from onceq.errors import InvalidParameter, OnceqError, QueueNotFound, ReceiveTimeout
 from onceq.model.identity import MessageId, guid_text
 from onceq.model.letters import (
@@ -93,7 +93,7 @@ def return_dead(
                 "return", *queues, which=meant, to=to, limit=limit, returns_max=max_returns,
                 in_doubt=in_doubt, second=second,
             )  # fmt: skip
-            told(
+            report_job(
                 connection, job or no_job("return"), no_wait=no_wait, json=json, noun="dead letter",
                 were_for=were_for if to else None,
             )  # fmt: skip
@@ -174,7 +174,7 @@ def send_dead_as_new(
         job = meant and connection.start_job(
             "send-as-new", *queues, which=meant, to=to, limit=limit, in_doubt=in_doubt
         )
-        told(
+        report_job(
             connection, job or no_job("send-as-new"), no_wait=no_wait, json=json, noun="dead letter"
         )
         _note_missing(which)
@@ -232,7 +232,7 @@ def _purge(
         if not dry_run:
             meant, _ = _named(connection, queues, which)
             job = meant and connection.start_job("purge", *queues, which=meant)
-            told(connection, job or no_job("purge"), no_wait=no_wait, json=json, noun=noun)
+            report_job(connection, job or no_job("purge"), no_wait=no_wait, json=json, noun=noun)
             _note_missing(which)
             return
     if not dumped({"removed": 0, "would_be": count, "dry_run": True}, json):
@@ -249,7 +249,7 @@ def _count(connection: QueueManager, queues: list[str], which: Filter, now_s: in
 
 
 OFFERED_MAX: Final = 200
-"""Identifiers of each queue that a shell is told of."""
+"""Identifiers of each queue that a shell is offered."""
 SHORT: Final = 8
 """Digits of the GUID in the short form."""
 _WRITTEN: Final = re.compile(r"\{?([0-9a-f]{8}[0-9a-f-]{0,28})\}?[/\\]([0-9]{1,10})", re.IGNORECASE)
@@ -272,7 +272,7 @@ class ChosenLetters(Filter, frozen=True):
     found: dict[tuple[str, int], MessageId] = field(default_factory=dict)
 
     def fits(self, letter: Letter, now_s: int) -> bool:
-        """See Filter; raises InvalidParameter if one name is that of two messages."""
+        """See Filter; raises InvalidParameter if two messages have one name."""
         id = letter.message.id
         guid = guid_text(id.source)
         for name in self.names:
@@ -421,7 +421,7 @@ Limit = Annotated[int, Option("--limit", "-n", metavar="N", min=1, help="At most
 
 
 class LookedManager(Protocol):
-    """A queue manager as far as it is looked at here."""
+    """The part of a queue manager that is read here."""
 
     def queues(self, *, only: str = "", part: str = "") -> list[QueueView]: ...
 

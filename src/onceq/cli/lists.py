@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 V = TypeVar("V", bound=View)
 NEAR_MAX: Final = 3
-"""Settings that are named beside a name that there is not."""
+"""Settings that an error suggests in place of an unknown name."""
 Cell = Callable[[Any], object]
-"""What stands in a cell, from the view of its row."""
+"""Returns the content of a cell, from the view of its row."""
 
 
 class Listing(Record, Generic[V], frozen=True):

@@ -28,8 +28,8 @@ _NAMES = re.compile(
     r"|(?<=[0-9a-f]{12})\\{1,2}(?=\d)|(?<=[0-9a-f]{12}\})\\{1,2}(?=\d)",
     re.IGNORECASE,
 )
-"""Backslashes of names of queues and of identifiers of messages in a sentence; two where a name
-stands in quotes."""
+"""Backslashes of names of queues and of identifiers of messages in a sentence; two where a name is
+in quotes."""
 
 
 class Shape:
@@ -69,7 +69,7 @@ def render_json(value: object, *, indent: int | None = None) -> str:
 
 
 def name(text: str) -> str:
-    """A name of a queue, or an identifier of a message, as it is printed: ``private$/orders``."""
+    """Return the printed form of a queue's name or a message's identifier: ``private$/orders``."""
     return text.replace("\\", "/")
 
 
@@ -192,7 +192,7 @@ def width() -> int | None:
 
 
 def terminal() -> bool:
-    """Whether a person sees the result as it is printed."""
+    """Return whether the output goes to a terminal, where a person reads it at once."""
     return sys.stdout.isatty()
 
 
@@ -209,7 +209,7 @@ def line(text: str) -> None:
 
 
 def body(text: str) -> None:
-    """Print what came from outside, as it is."""
+    """Print a text from outside unchanged, except that hidden characters are shown."""
     print(show_hidden(text))
 
 

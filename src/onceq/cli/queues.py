@@ -276,7 +276,7 @@ def show_queue(name: QueueName, qm: Where = None, json: Json = False) -> None:
             ("available", view.available),
             ("locked", f"{view.locked} (held by transactions)"),
             ("delayed", delayed),
-            *([("received in vain", f"{view.poison}: onceq dead list")] if view.poison else []),
+            *([("moved aside", f"{view.poison}: onceq dead list")] if view.poison else []),
             ("bytes", out.size(view.bytes)),
             ("readers waiting", view.readers_waiting),
             ("first lookup id", str(view.first_lookup or "-")),

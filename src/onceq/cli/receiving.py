@@ -1,8 +1,8 @@
-"""``onceq receive``: messages to the output, and gone only once they are out.
+"""``onceq receive``: print messages, and remove them only after their output was taken.
 
-Messages are received in transactions that commit after their output was taken: by a file, or by
-whoever reads the pipe. Whatever goes wrong before puts them back in their places. Into a pipe they
-go one by one: what stands in it unread is lost when its reader goes, as ``head`` does.
+Messages are received in transactions that commit after their output was taken: by a file, or by the
+reader of the pipe. A failure before that puts them back in their places. Into a pipe they go one by
+one: its unread content is lost when its reader goes, as ``head`` does.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Writer:
         self._safe = not sys.stdout.isatty()
         self._drain = Drain(sys.stdout.fileno())
         self.batch = BATCH if self._drain.takes_all else 1
-        """So many messages can be put out together without any of them being lost unread."""
+        """Messages that can be put out together without any of them being lost unread."""
 
     def write(self, batch: Batch | list[Message]) -> None:
         """Put messages out, as far as the system that reads our output; raises BrokenPipeError and
@@ -217,11 +217,11 @@ def receive(
             _say(receiver, "nobody reads the output any more")
             raise
         except errors.OutputLost:
-            _say(receiver, "the output takes no more", ", where a part of them may stand")
+            _say(receiver, "the output takes no more", ", where a part of them may be")
             raise
         except errors.OnceqError:
             if receiver.taken or receiver.given_back or receiver.in_doubt:
-                _say(receiver, "it ends with an error", ", and stand in the output")
+                _say(receiver, "it ends with an error", ", and are in the output")
             raise
     wanted = count if count is not None else 1 if timeout else 0
     if receiver.taken < wanted:
@@ -235,7 +235,7 @@ def _say(receiver: Receiver, what: str, where: str = "") -> None:
     back = receiver.given_back
     more = f", {back:,} given back to the queue{where}" if back else ""
     if receiver.in_doubt:
-        more = f", {receiver.in_doubt:,} in doubt, which stand in the output"
+        more = f", {receiver.in_doubt:,} in doubt, which are in the output"
     out.note(f"{what}: {plural(receiver.taken, 'message')} received{more}")
 
 

@@ -76,12 +76,12 @@ def revoke(
     Waiting receives that need it end; an open transaction is judged when it commits.
     """
     with manager(qm) as connection:
-        before = _seen(connection, queue)
+        before = _read_grants(connection, queue)
         connection.revoke(who, rights, queue, everywhere=everywhere)
-        after = _seen(connection, queue)
+        after = _read_grants(connection, queue)
     if before == after is not None:
         out.note(f"{who} was not granted {rights}{_at(queue)}{_where(everywhere)}: nothing has "
-                 "changed; 'onceq rights show' lists the grants, and those that stand in the "
+                 "changed; 'onceq rights show' lists the grants, and those in the "
                  "directory are taken away with --everywhere")  # fmt: skip
         return
     out.line(f"{rights}{_at(queue)} is taken away from {who}{_where(everywhere)}")
@@ -121,7 +121,7 @@ def _is_known(connection: QueueManager, who: str, rights: str, queue: str) -> bo
         return True  # who asks may not know, or a word stands for several rights
 
 
-def _seen(connection: QueueManager, queue: str) -> list[GrantView] | None:
+def _read_grants(connection: QueueManager, queue: str) -> list[GrantView] | None:
     """The grants that are about a queue; None: the caller may not see them."""
     try:
         return sorted(connection.rights(queue), key=repr)

@@ -34,7 +34,7 @@ READ_BYTES = 1 << 20
 BATCH_BYTES_MAX = 64 << 20
 """Bodies of one transaction; a batch ends before it is larger."""
 PAUSE_S = 0.1
-"""Input that pauses for so long is sent as far as it is there (``tail -f | onceq send``)."""
+"""A pause of the input for this time sends its messages so far (``tail -f | onceq send``)."""
 SHOW_S = 0.2
 """Between two updates of the progress line."""
 

@@ -19,7 +19,7 @@ from onceq.cli.common import (
     manager,
     where,
 )
-from onceq.cli.spark_loading import INTERRUPTED, credential_files, interrupted, loaded, said
+from onceq.cli.spark_loading import INTERRUPTED, credential_files, interrupted, loaded, unwrap_error
 from onceq.errors import ConfigurationError, UsageError
 from onceq.model.wording import plural
 
@@ -182,7 +182,7 @@ def _done(work: Any, master: str, plan: Any) -> Any:
     except Exception as error:
         if batches:
             _note_landed(messages, batches)
-        raise said(error) from error
+        raise unwrap_error(error) from error
 
 
 def _note_landed(messages: int, batches: int) -> None:
@@ -263,7 +263,7 @@ def forget(
                 out.line(f"would be forgotten: {said}")
                 continue
             if not yes:
-                out.note("a stream that begins anew must write to a new folder or table.")
+                out.note("a stream that starts again must write to a new folder or table.")
             agreed(f"forget {said}?", yes=yes)
             connection._run(receive.forget(connection._state, one.queue, one.reader))
             out.line(f"forgotten: {said}")
@@ -426,7 +426,7 @@ def replay(
     except KeyboardInterrupt:
         raise interrupted() from None
     except Exception as error:
-        raise said(error) from error
+        raise unwrap_error(error) from error
     if not dumped({**done, "checkpoint": str(checkpoint)}, json):
         out.facts(
             (("sent now", done["sent"]), ("rows", done["rows"]), ("checkpoint", str(checkpoint)))

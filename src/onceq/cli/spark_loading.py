@@ -71,7 +71,7 @@ def interrupted() -> Exit:
     return Exit(INTERRUPTED)
 
 
-def said(error: Exception) -> OnceqError:
-    """What Spark passes on of an error of ours, without the words around it; else Spark's own."""
+def unwrap_error(error: Exception) -> OnceqError:
+    """Return the error of ours that Spark passes on, without the words around it; else Spark's."""
     made: OnceqError = import_module("onceq.spark.argument_checks").original(error)
     return made

@@ -91,7 +91,7 @@ def backup_command(
 
     Exit code 0: it is whole, and has all that was committed before it began.
     """
-    made = _made(directory, where(qm), configuration=not without_configuration)
+    made = _make(directory, where(qm), configuration=not without_configuration)
     if dumped(asdict(made), json):
         return
     out.line(
@@ -105,7 +105,7 @@ def backup_command(
                  "missing (onceq tls init; pip install 'onceq[tls]')")  # fmt: skip
 
 
-def _made(directory: str, qm: str, *, configuration: bool) -> BackupReport:
+def _make(directory: str, qm: str, *, configuration: bool) -> BackupReport:
     told = _Progress("copied")
     try:
         with connected(qm) as connection:
@@ -136,11 +136,11 @@ def restore_command(
     )  # fmt: skip
     if dumped(asdict(done), json):
         return
-    for text in _said(done):
+    for text in _describe(done):
         out.line(text)
 
 
-def _said(done: RestoreReport) -> list[str]:
+def _describe(done: RestoreReport) -> list[str]:
     when, files = out.when(done.taken_at), plural(done.files, "file")
     if done.dry_run:
         return [
@@ -162,7 +162,7 @@ def _said(done: RestoreReport) -> list[str]:
     if done.replaced:
         said.append(f"what was there is kept in {done.replaced}; remove it when all is well")
     if done.configuration == "kept":
-        said.append("onceq.toml was there already and stays as it is")
+        said.append("onceq.toml was there already and is unchanged")
     said.append(f"start it with: onceq qm run {quote_word(os.path.relpath(done.path))}")
     return said
 

@@ -114,7 +114,7 @@ def show_stream(
         streams = connection.streams()
         names = sender_names(connection, streams)
         listed = out.name(queue).casefold()
-        found = [s for s in streams if listed in (_told(s.queue), _told(s.name))]
+        found = [s for s in streams if listed in (_fold(s.queue), _fold(s.name))]
         try:
             path = connection.queue(queue if not found else rf"private$\{core_of(queue)}").path
         except QueueNotFound:
@@ -150,7 +150,7 @@ def show_stream(
         out.line(stream_why(s))
 
 
-def _told(name: str) -> str:
+def _fold(name: str) -> str:
     return out.name(name).casefold()
 
 

@@ -123,7 +123,7 @@ def join(
     _print(found)
     for missing in sorted(set(host or []) - set(found.hosts)):
         out.note(
-            f"{missing} does not stand in the certificate: the invitation does not name it "
+            f"{missing} is not in the certificate: the invitation does not name it "
             f"(tls invite --host {missing})"
         )
     out.note(RELOAD)

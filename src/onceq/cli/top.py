@@ -110,7 +110,7 @@ def top(
             try:
                 with connected(qm) as connection:
                     while True:
-                        seen = _look(connection, everything=everything)
+                        seen = _read_moment(connection, everything=everything)
                         if before is not None or not once:
                             screen.show(before, seen)
                             if once:
@@ -127,7 +127,7 @@ def top(
             print()
 
 
-def _look(connection: QueueManager, *, everything: bool) -> TopMoment:
+def _read_moment(connection: QueueManager, *, everything: bool) -> TopMoment:
     at_s, now_s, status = time.monotonic(), int(time.time()), connection.status()
     sort, limit = ("", 0) if everything else ("messages", QUEUES_MAX)
     queues, of = read_sorted(

@@ -162,7 +162,7 @@ def _decide(
         if not decider and not yes:
             out.note(
                 "nobody asked the coordinator: if it decides otherwise, the partners differ "
-                "for ever. The decision is recorded, and kept until 'tx forget'."
+                "permanently. The decision is recorded, and kept until 'tx forget'."
             )
             verb = "commit it" if commit else "roll it back"
             agreed(f"{_does(view)}; {verb} by hand?", yes=False)
@@ -231,7 +231,7 @@ def accept_database(
 
     with manager(qm) as connection:
         ManagerDecider(connection).rows(name, -1)
-    out.line(f"{name} is taken as it is")
+    out.line(f"{name} is accepted in its present state")
 
 
 def _connected(where: str) -> QueueManager:

@@ -227,8 +227,9 @@ class AsyncLink(asyncio.Protocol):
             return
         if asyncio.get_running_loop() is not self._loop:
             raise errors.WrongLoop(
-                f"this connection to {self._address} belongs to {_said(self._loop)}, and this is "
-                "another event loop; connect in each, inside what asyncio.run runs"
+                f"this connection to {self._address} belongs to "
+                f"{_describe_loop(self._loop)}, and this is another event loop; "
+                "connect in each, inside what asyncio.run runs"
             )
 
     @property
@@ -240,9 +241,9 @@ class AsyncLink(asyncio.Protocol):
         """See Link."""
         return self._lost is None
 
-    async def look(self) -> bool:
-        """See Link. If there is something to read, a few turns of the loop let it be noticed that
-        the other side is gone, or says that it stops."""
+    async def check_alive(self) -> bool:
+        """See Link. If bytes can be read, a few turns of the loop let this link notice that the
+        other side has closed, or has announced its stop."""
         if self._lost is None and self._poll.poll(0):
             for _ in range(LOOK_TURNS):
                 await asyncio.sleep(0)
@@ -440,7 +441,7 @@ class AsyncLink(asyncio.Protocol):
             assert self._hello is not None, "it was said"
             assert self._transport is not None, "it was said there"
             try:
-                said = self._hello.heard(code, head)
+                said = self._hello.read_answer(code, head)
             except errors.OnceqError as refused:
                 self._greeted.set_result(refused)
                 return
@@ -488,7 +489,7 @@ class AsyncLink(asyncio.Protocol):
         self._lose(f"the connection to {self._address} broke" + (f": {exc}" if exc else ""))
 
 
-def _said(loop: asyncio.AbstractEventLoop) -> str:
-    """A loop, for those who look for it."""
+def _describe_loop(loop: asyncio.AbstractEventLoop) -> str:
+    """Return a phrase that names a loop and its state, for an error."""
     how = "is closed" if loop.is_closed() else "runs" if loop.is_running() else "does not run now"
     return f"the event loop that it was made in ({type(loop).__name__}, which {how})"

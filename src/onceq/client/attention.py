@@ -256,7 +256,7 @@ def notes_of_queue(view: QueueView) -> list[str]:
     if view.parent and view.path.casefold().endswith(";delayed") and view.messages:
         found.append("received later")
     if view.poison:
-        found.append(f"{view.poison:,} received in vain")
+        found.append(f"{view.poison:,} moved aside")
     return found
 
 

@@ -1,9 +1,9 @@
-"""Backups of a queue manager that runs: what is copied, what is asked of it, what comes back.
+"""Backups of a running queue manager: the copied files, the requests and the answers.
 
-The files are copied by the process that wants the backup, not by the queue manager: so its work
-goes on undisturbed, it writes to no path that somebody else names, and a backup belongs to the one
-that made it. The queue manager holds its files meanwhile, as long as it is told that somebody is
-still at it, and answers at the end whether it has held them all the time.
+The process that wants the backup copies the files, not the queue manager. So the queue manager
+works on undisturbed and writes to no path that somebody else names, and a backup belongs to the
+user who made it. The queue manager holds its files meanwhile, as long as it hears that the copy
+goes on, and answers at the end whether it has held them all the time.
 """
 
 from __future__ import annotations

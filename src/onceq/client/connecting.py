@@ -153,7 +153,7 @@ def _greeted(
             if not data:
                 raise address.closed_at_once()
             for _, code, head, _ in parser.feed(data):
-                said = hello.heard(code, head)
+                said = hello.read_answer(code, head)
                 if isinstance(said, Greeting):
                     return said
                 own.sendall(b"".join(said))

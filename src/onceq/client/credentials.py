@@ -81,7 +81,7 @@ class Credentials:
         """
         if token is not None and token_file is not None:
             raise errors.ConfigurationError(
-                "say either the token or the file that it stands in, not both"
+                "give either the token or the file that holds it, not both"
             )
         self._token = _checked(token, "the token that was given") if token else None
         self._silent = token == ""
@@ -141,7 +141,7 @@ class Credentials:
         if found is not None and not (address.path or address.tls or is_loopback(peer)):
             raise errors.ConfigurationError(
                 f"{found.where} is not shown to {address}, because what is said with it would "
-                "cross the network as it is: connect by tls://host:port"
+                "cross the network unencrypted: connect by tls://host:port"
             )
         return ClientHello(address, found, bound, self._person)
 
@@ -214,8 +214,8 @@ class ClientHello:
         self._nonce = os.urandom(NONCE_BYTES)
         return frames.frame(1, FrameCode.PROVE, frames.Prove(name, self._nonce))
 
-    def heard(self, code: int, head: Any) -> Greeting | list[Buffer]:
-        """Who answers; or what is to be said next.
+    def read_answer(self, code: int, head: Any) -> Greeting | list[Buffer]:
+        """Read a frame of the greeting; return the greeting itself, or the frames to send next.
 
         Raises:
             OnceqError: It does not let this application in, or is not who has made the token.

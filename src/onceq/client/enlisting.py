@@ -91,25 +91,25 @@ class Partners:
         """Do a step of the home manager; the result, or what to await for it."""
         if what is What.DECIDE:
             return tx._run(tx._state.commit())
-        return tx._manager._run(self.deciding.told(what.value))
+        return tx._manager._run(self.deciding.report(what.value))
 
     def home_by_row(self, tx: AnyTransaction, by_row: ByRow, what: What) -> object:
         """The same where a row decides."""
         if what is What.PROMISE:
             return tx._run(by_row.promise())
         if what is What.FULFIL:
-            # On its own connection, so that whoever asks on it next finds it done.
+            # On its own connection, so that the next request on it finds the branch committed.
             return tx._run(by_row.fulfil(others=len(self._all) > 1))
         # Its connection may be gone, and need not be there for these.
         if what is What.DONE:
-            return tx._manager._run(self.deciding.told(what.value))
+            return tx._manager._run(self.deciding.report(what.value))
         return tx._manager._run(by_row.undo() if what is What.BREAK else self._leave(by_row))
 
     def _leave(self, by_row: ByRow) -> Plan[None]:
         """Recovery may ask for the row, and tell the others."""
         yield from by_row.leave()
         if len(self) > 1:
-            yield from self.deciding.told(What.LEAVE.value)
+            yield from self.deciding.report(What.LEAVE.value)
 
     def abandon(self, indices: Iterable[int] | None = None) -> None:
         """Cut the connections of those (or all) whose outcome will come from recovery: some

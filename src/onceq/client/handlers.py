@@ -55,7 +55,7 @@ def check_handler(handler: Any, given: int, *, tasks: bool) -> None:
             "nothing; take one of onceq.aio"
         )
     try:
-        # As it is called, and not as what it wraps was written.
+        # The signature of the call, and not the one of a function that it wraps.
         inspect.signature(handler, follow_wrapped=False).bind(*range(given))
     except ValueError:
         return  # It does not tell.

@@ -154,8 +154,8 @@ class ThreadLink(Protocol):
     def alive(self) -> bool:
         """Whether requests can be made, as far as is known."""
 
-    def look(self) -> bool:
-        """The same, after a look whether the connection broke while nobody used it."""
+    def check_alive(self) -> bool:
+        """Return the same, after a check whether the connection broke while it was idle."""
 
     def call(self, request: LinkRequest) -> object:
         """Ask and wait for the result; errors are raised.
@@ -188,7 +188,7 @@ class AsyncAsking(Protocol):
             leaving: To be closed, which any may do when its own loop is over.
         """
 
-    async def look(self) -> bool:
+    async def check_alive(self) -> bool:
         """See Link."""
 
     async def call(self, request: LinkRequest) -> object:
@@ -213,7 +213,7 @@ def overdue(address: object) -> str:
 
 FORKED: Final = (
     "was made before this process was forked, and belongs to the parent; in a child the queue "
-    "manager itself can be used: begin anew with it"
+    "manager itself can be used: begin again with it"
 )
 
 
@@ -474,11 +474,11 @@ class Session:
         self.life = object()
         self._parents: set[bytes] = set()
         """Identifiers under which the processes have committed that this one was forked from."""
-        self.heard(greeting)
+        self.note_greeting(greeting)
         self._begin()
 
-    def heard(self, greeting: Greeting) -> None:
-        """A connection was made again; raises ServiceNotAvailable if to another manager."""
+    def note_greeting(self, greeting: Greeting) -> None:
+        """Note a new connection; raises ServiceNotAvailable if it leads to another manager."""
         if greeting.id != self.source:
             raise errors.ServiceNotAvailable(
                 f"another queue manager ({greeting.name}) now answers where {self.name} did; "

@@ -59,8 +59,8 @@ class Unworkable(Exception):
 
 
 class WorkerDatabase:
-    """The database connection of one worker: opened when it is first needed, and after each failure
-    anew, so that nothing of what has failed is on it.
+    """The database connection of one worker: opened when it is first needed, and opened again after
+    each failure, so that it carries no leftovers of the failed work.
 
     Attributes:
         connection: What the application's function has opened; None: nothing yet.
@@ -76,8 +76,8 @@ class WorkerDatabase:
 
         Raises:
             EnlistRefused: It cannot.
-            PartnerLost: The database cannot be reached any more. The first time its own error
-                leaves as it is: the address may be wrong.
+            PartnerLost: The database cannot be reached any more. The first connection raises the
+                error of the driver itself: the address may be wrong.
         """
         if self._connect is None or self.connection is not None:
             return
@@ -92,11 +92,11 @@ class WorkerDatabase:
         self._opened = True
 
     def arguments(self, tx: EitherTransaction) -> Calls[tuple[object, ...]]:
-        """What a handler gets besides the message: what is enlisted in its transaction.
+        """Enlist the connection, and return what a handler gets besides the message.
 
         Raises:
             PartnerLost: The database is away.
-            Unworkable: It cannot take part, whatever the message is.
+            Unworkable: The database cannot take part, with any message.
         """
         if self.connection is None:
             return ()
@@ -227,13 +227,13 @@ class ConsumerLoop:
         self._left -= waited
         return self._left <= 0
 
-    def came(self) -> None:
-        """A message came: the time starts again."""
+    def restart(self) -> None:
+        """Start the time again, because a message arrived."""
         self._left = self._timeout
 
     def given_back(self, taken: Batch) -> None:
         """A handler has aborted its transaction by itself: it has not handled what it was given."""
-        self.came()
+        self.restart()
         self.answered()
 
     def argument(self, taken: Batch) -> Any:
@@ -249,7 +249,7 @@ class ConsumerLoop:
         """Messages are committed."""
         self.handled += len(taken)
         self.breaker.handled()
-        self.came()
+        self.restart()
         self._tries.pop(taken.lookup_ids[0], None)
         self.answered()
 

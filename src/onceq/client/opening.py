@@ -37,7 +37,7 @@ def connect(
         ServiceNotAvailable: Nobody answers there.
         AccessDenied: The queue manager does not take the token, or wants one; or others could read
             the file.
-        ConfigurationError: A file cannot be used, or a token would cross the network as it is.
+        ConfigurationError: A file cannot be used, or a token would cross the network unencrypted.
     """
     shown = Credentials(token=token, token_file=token_file, tls=tls)
     return QueueManager(lambda: SocketLink(meant(where), timeout, credentials=shown), again=True)

@@ -69,8 +69,8 @@ class KeyOrder:
         """How many are at work."""
         return len(self._busy)
 
-    def seen(self, messages: Iterable[Message]) -> None:
-        """These are in the queue, from ``after`` on."""
+    def add(self, messages: Iterable[Message]) -> None:
+        """Add messages of the queue, from ``after`` on."""
         earlier = False
         for message in messages:
             place = message.lookup_id
@@ -249,8 +249,8 @@ class Turns:
         """Somebody has looked; None: there was nothing new, or no answer."""
         self._looking = False
         if found is not None:
-            self._course.came()
-            self._known.seen(found)
+            self._course.restart()
+            self._known.add(found)
 
     def nothing_came(self) -> None:
         """Nothing came while somebody looked. When all of the time is over, what is at work is
@@ -311,7 +311,7 @@ def in_order(
             if turn == OVER:
                 return course.handled
             if turn == LOOK:
-                yield from _look(qm, course, turns, workers, wait)
+                yield from _read_on(qm, course, turns, workers, wait)
                 continue
             left = False
             try:
@@ -322,10 +322,10 @@ def in_order(
         yield from attempt.finish()
 
 
-def _look(
+def _read_on(
     qm: CallingManager, course: ConsumerLoop, turns: Turns, workers: Workers, wait: Wait
 ) -> Calls[None]:
-    """Look at what stands behind what was looked at before."""
+    """Look at the messages behind those that were looked at before."""
     found = None
     asked = some(
         qm._state, course.queue, count=AHEAD, timeout=turns.slice_s, peek=True,

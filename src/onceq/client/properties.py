@@ -452,9 +452,7 @@ def answering(message: Message, values: Mapping[str, Any]) -> dict[str, Any]:
             "as a request"
         )
     if values.get("correlation_id"):
-        raise errors.InvalidParameter(
-            "the correlation identifier of a reply is that of its request"
-        )
+        raise errors.InvalidParameter("a reply takes its correlation identifier from its request")
     return {**values, "correlation_id": message.id}
 
 

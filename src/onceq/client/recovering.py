@@ -1,13 +1,13 @@
 """Recovery from an application: the manager as decider, managers as resources, and a thread.
 
-The first time that a transaction enlists a database or another manager, a thread begins to look
-after it: whatever an earlier life of any application has left prepared there is brought to its
+When a transaction first enlists a database or another manager, a thread begins to look after it.
+It brings every branch that an earlier life of any application has left prepared there to its
 outcome, at once and then from time to time (XTX-5). It is a thread for tasks too, because drivers
 block; there the plans go through the loop.
 
-Whoever closes the manager does not wait for a round that a database keeps waiting, and must not
-close what that round is using: SQLite ends the process if a connection is closed under a running
-statement. So the thread closes all of it, when its last round is over.
+The caller who closes the manager does not wait for a round that waits for a database, and must not
+close connections that the round uses: SQLite ends the process if a connection is closed under a
+running statement. So the thread closes all of them after its last round.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from onceq.client.binding import get_ambient, set_ambient
 from onceq.client.enlisting import AnyTransaction, leave
 from onceq.client.handlers import check_done
 from onceq.client.link import Session
-from onceq.client.plans.plan import Plan, ask, do, look, within
+from onceq.client.plans.plan import Plan, ask, do, look_at, within
 from onceq.client.plans.receive import peek
 from onceq.client.plans.selection import wait_ms
 from onceq.client.plans.send import QUEUE, endings, found_by, remove_older, send, tracking_queue
@@ -124,7 +124,7 @@ def run(
             pause_s = left.wait_s() if safe(tx, error, also) else None
             if pause_s is None:
                 if left.failed > 1:
-                    error.add_note(f"onceq has done this transaction {left.failed} times in vain")
+                    error.add_note(f"onceq has tried this transaction {left.failed} times")
                 raise
             log().warning(
                 "a transaction is done again in %s s (%s. time): %s: %s", pause_s,
@@ -304,13 +304,13 @@ def _check(queue: str, properties: SendProperties) -> None:
 def _replies(session: Session, reply_to: str | None) -> Plan[str]:
     """Format name of the queue for replies; the one that all share is made, and tidied."""
     if reply_to is not None:
-        return (yield from look(looks.QUEUE, reply_to)).format_name
+        return (yield from look_at(looks.QUEUE, reply_to)).format_name
     now = session.clock()
     known, since = session.replies
     if known and now - since < limits.REPLIES_TIDY_S:
         return known
     try:
-        found = yield from look(looks.QUEUE, REPLIES)
+        found = yield from look_at(looks.QUEUE, REPLIES)
     except errors.QueueNotFound:
         made = {
             "name": REPLIES.partition("\\")[2], "label": "replies to requests",
@@ -318,7 +318,7 @@ def _replies(session: Session, reply_to: str | None) -> Plan[str]:
         }  # fmt: skip
         with contextlib.suppress(errors.OnceqError):  # Somebody else may be making it right now.
             yield from do(requests.CreateQueue(made))
-        found = yield from look(looks.QUEUE, REPLIES)
+        found = yield from look_at(looks.QUEUE, REPLIES)
     yield from remove_older(REPLIES, session.now_s() - limits.REPLIES_AGE_S)
     session.replies = (found.format_name, now)
     return found.format_name
@@ -380,7 +380,7 @@ def _known(session: Session, queue: str, id: MessageId) -> Plan[str]:
     except errors.OnceqError as error:
         unseen = error.text
     try:
-        yield from look(looks.QUEUE, queue)
+        yield from look_at(looks.QUEUE, queue)
         yield from peek(session, queue, message_id=id)
     except errors.ReceiveTimeout:
         return "it was received (or a transaction holds it), and not answered in time"

@@ -129,7 +129,7 @@ class SocketLink:
         """See Link."""
         return self._lost is None
 
-    def look(self) -> bool:
+    def check_alive(self) -> bool:
         """See Link. The end of the connection can be read without taking anything."""
         if self._lost is not None:
             return False
@@ -258,9 +258,9 @@ class SocketLink:
                 self._lose(f"the connection to {self._address} broke: {error}")
                 return
             except OSError as error:
-                # Nothing of a frame could be written, so that its request has not happened. Whoever
-                # waits for other answers reads on: they may be there, or the reason why they are
-                # not.
+                # Nothing of a frame could be written, so that its request has not happened. The
+                # threads that wait for other answers read on: these may be there, or the reason
+                # why they are not.
                 text = f"the connection to {self._address} broke: {error}"
                 self._forget(slots)
                 if self._slots:
@@ -327,8 +327,8 @@ class SocketLink:
                 slot.nudge()
                 return
 
-    def _told(self, error: errors.OnceqError) -> None:
-        """The queue manager ends the connection, and says why."""
+    def _take_farewell(self, error: errors.OnceqError) -> None:
+        """Lose the connection, which the queue manager ends with the reason ``error``."""
         if isinstance(error, errors.ServiceNotAvailable):
             # It stops in order, and this comes behind the last answer.
             self._lose(error.text, errors.ManagerAway)
@@ -349,7 +349,7 @@ class SocketLink:
             answers = self._parser.feed(data)
             for number, code, head, rest in answers:
                 if number == 0:
-                    self._told(failure(head))
+                    self._take_farewell(failure(head))
                     return
                 slot = self._slots.get(number)
                 if slot is not None:

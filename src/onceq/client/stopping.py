@@ -181,7 +181,7 @@ def stopping() -> Iterator[threading.Event]:
     the main thread only, as Python wants it.
     """
     event = StopEvent()
-    with _heard(NUMBERS, event.set):
+    with _handling(NUMBERS, event.set):
         yield event
 
 
@@ -190,7 +190,7 @@ def asked_to_stop() -> Iterator[threading.Event]:
     """The same for a call that was given no event: where it can be, and for those signals only that
     the application does not handle by itself."""
     event = StopEvent()
-    with _heard(_free(), event.set):
+    with _handling(_free(), event.set):
         yield event
 
 
@@ -206,7 +206,7 @@ def asked_to_stop_in_task() -> Iterator[asyncio.Event]:
         for _ in range(2):
             loop.call_soon_threadsafe(event.set)
 
-    with _heard(_free(), tell):
+    with _handling(_free(), tell):
         yield event
 
 
@@ -225,17 +225,17 @@ def _free() -> list[signal.Signals]:
 
 
 @contextmanager
-def _heard(numbers: Iterable[signal.Signals], tell: Callable[[], object]) -> Iterator[None]:
+def _handling(numbers: Iterable[signal.Signals], tell: Callable[[], object]) -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in numbers}
 
-    def heard(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         tell()
         with contextlib.suppress(RuntimeError):  # The interpreter ends, and can begin no thread.
             _thread.start_new_thread(_say, (signal.Signals(number).name,))
         signal.signal(number, before[signal.Signals(number)])
 
     for number in before:
-        signal.signal(number, heard)
+        signal.signal(number, handle)
     try:
         yield
     finally:

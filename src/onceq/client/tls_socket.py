@@ -2,11 +2,11 @@
 
 It also has plain sockets of greenlets, below which nothing blocks.
 
-One thread may be stuck in writing while another one reads, as ``SocketLink`` needs it: TLS is
-worked off in memory under a lock that nobody holds while he waits for the network. A look whether
-there is something to read takes nothing out of the connection.
+One thread may block in a write while another one reads, as ``SocketLink`` needs it: TLS works in
+memory under a lock, and no thread holds that lock while it waits for the network. A peek at the
+connection takes nothing out of it.
 
-What has come may be TLS's own (an alert, new keys), with nothing in it for the reader: he waits on.
+Some records are TLS's own (an alert, new keys) and carry nothing for the reader: it waits on.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class TlsSocket:
         return size
 
     def recv(self, size: int, flags: int = 0) -> bytes:
-        """What has come, as far as it is whole; b"" at the end.
+        """Return the bytes of whole records that have arrived; b"" at the end.
 
         Raises:
             BlockingIOError: Nothing, and the flags say not to wait (MSG_DONTWAIT). With MSG_PEEK

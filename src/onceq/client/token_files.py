@@ -174,7 +174,7 @@ class TokenFile:
         if len(words) != 2:
             raise ConfigurationError(
                 f"line {number} of {self._name} is not '<address or GUID of the queue manager> "
-                "<token>'; a single token for whoever is asked stands in a file of its own"
+                "<token>'; a single token for every queue manager needs a file of its own"
             )
         whom, token = words
         if read(whom) is not None:

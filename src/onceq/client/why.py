@@ -87,7 +87,7 @@ def why(view: OutgoingView | QueueView) -> str:
 
 _ELSEWHERE = (
     "may have left from there: another queue manager with this identity was noticed when that many "
-    "waited; whatever of them ends before its receiver is heard ends in doubt, not as undelivered"
+    "waited; those that end before their receiver is heard end in doubt, not as undelivered"
 )
 _THERE = (
     "waited then already and may have left in between: the receiver is asked, or drops what it "
@@ -95,8 +95,8 @@ _THERE = (
     "shows what ended so"
 )
 _HERE = (
-    "was here then already: whatever was received in between is received again; compare with what "
-    "your applications have done since, before they go on"
+    "was here then already: messages that were received in between are received again; compare "
+    "with what your applications have done since, before they go on"
 )
 
 
@@ -355,7 +355,7 @@ def stream_why(view: StreamView) -> str:
             f"turned away, last at {clock(view.stale_at)}: if they are no old repetitions, its "
             "stream was moved ahead, and 'onceq stream reset' sets it back"
         )
-    return f"{text}; whatever is sent next will be accepted"
+    return f"{text}; the next messages will be accepted"
 
 
 def branch_advice(branch: BranchView, here: bytes) -> str:

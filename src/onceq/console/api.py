@@ -1,7 +1,7 @@
 """The HTTP interface for scripts: JSON in and out, for all that the pages do.
 
-``GET /api/managers`` names the queue managers; what can be asked of each stands in ``table``. An
-error has a status of HTTP and the code, text and cure of the command line.
+``GET /api/managers`` names the queue managers; ``table`` lists the requests to each. An error has a
+status of HTTP and the code, text and cure of the command line.
 
 The OpenAPI document is made from the same table.
 """

@@ -149,7 +149,7 @@ class LiveEvents:
             """An endless answer, until the browser goes, its session ends or the console stops."""
             if self._desk.events >= EVENTS_MAX:
                 return PlainTextResponse(
-                    f"{EVENTS_MAX} pages get live numbers already; read this one anew by hand",
+                    f"{EVENTS_MAX} pages get live numbers already; reload this one by hand",
                     status_code=503,
                 )
             events = self._events(request, name, part)
@@ -195,7 +195,7 @@ NOT_HERE: Final = 501
 
 def metric_routes(desk: Desk) -> list[Route]:
     """All of them."""
-    pages = {one: MetricsPages(partial(_look, one)) for room in desk.every for one in room}
+    pages = {one: MetricsPages(partial(_read_metrics, one)) for room in desk.every for one in room}
     return [
         Route(
             f"/api/managers/{{manager}}{one.path}",
@@ -206,7 +206,7 @@ def metric_routes(desk: Desk) -> list[Route]:
     ]
 
 
-async def _look(watched: Watched, *, queues: bool) -> MetricsView:
+async def _read_metrics(watched: Watched, *, queues: bool) -> MetricsView:
     return await watched.read(lambda qm: qm.metrics(queues=queues))
 
 
@@ -269,8 +269,8 @@ class Console:
             names: By which a proxy is reached, with ports.
             secure: The proxy is reached by HTTPS alone.
             faults: Why some of the places are not usable; see ``Managers``.
-            people: Who signs in by OpenID Connect, and as what; None: whoever has the link or the
-                token does, as the console itself.
+            people: Who signs in by OpenID Connect, and as what; None: everyone who has the link or
+                the token signs in, as the console itself.
 
         Raises:
             PortInUse: Somebody else listens there.
@@ -281,7 +281,7 @@ class Console:
                 raise ConfigurationError(f"--host takes a name such as console.example, not {name}")
         if people is not None and not people.address and (names or secure):
             raise ConfigurationError(
-                "where browsers reach this console stands in the file of --openid: address = "
+                "the file of --openid says where browsers reach this console: address = "
                 '"https://..." in [openid], and not in --host or --https'
             )
         managers = Managers(places, monotonic, token_file=token_file, faults=faults)

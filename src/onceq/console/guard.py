@@ -46,8 +46,8 @@ from onceq.model.identity import read_number
 
 # ---- limits --------------------------------------------------------------------------------------
 #
-# Limits of the console: what comes from a browser, or from a queue manager, makes it grow no
-# further. The unit stands in the name; without one it is a count.
+# Limits of the console: input from a browser, or from a queue manager, makes it grow no further.
+# The name ends with the unit; a name without one is a count.
 
 
 BODY_BYTES_MAX: Final = 64 * 1024
@@ -91,7 +91,7 @@ TOKEN_CHARS_MAX: Final = 64 * 1024
 SKEW_S: Final = 60
 """By so much the provider's clock may be another one."""
 TOKEN_AGE_S_MAX: Final = 300
-"""An ID token is fetched as soon as it is made."""
+"""The console fetches an ID token at once, so an older one is refused."""
 PROVIDER_S_MAX: Final = 10.0
 """For all that one sign-in asks of the provider."""
 PROVIDER_BYTES_MAX: Final = 256 * 1024
@@ -101,7 +101,7 @@ PROVIDER_ASKS_MAX: Final = 8
 PROVIDER_KEPT_S: Final = 3600
 """So long what the provider says of itself, and its keys, are not asked for again."""
 PROVIDER_AGAIN_S: Final = 2
-"""So long one that does not describe itself is not asked again: whoever knocks may come often."""
+"""Between two requests to a provider that does not describe itself: browsers may come often."""
 KEYS_AGAIN_S: Final = 60
 """Between two times that its keys are asked for because a token names one that is not known."""
 NOTICES_MAX: Final = 8
@@ -143,7 +143,7 @@ SHOWN_BYTES_MAX: Final = 64 * 1024
 HEX_BYTES_MAX: Final = 4 * 1024
 """Of a body in hexadecimal digits."""
 EVENTS_MAX: Final = 32
-"""Pages that get live numbers at a time; the others are read anew by hand."""
+"""Pages that get live numbers at a time; people reload the others by hand."""
 
 
 # ---- guard ---------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
 
-        async def said(message: Message) -> None:
+        async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
@@ -224,9 +224,9 @@ class Guard:
         try:
             body = await self._let_in(scope, receive)
         except NotLetIn as refusal:
-            await self._refuse(scope, refusal)(scope, receive, said)
+            await self._refuse(scope, refusal)(scope, receive, send_guarded)
             return
-        await self._app(scope, _Again(body, receive), said)
+        await self._app(scope, _Again(body, receive), send_guarded)
 
     async def _let_in(self, scope: Scope, receive: Receive) -> bytes:
         """Judge a request; returns its body, or raises Refusal."""
@@ -251,7 +251,7 @@ class Guard:
         kind, _, bearer = headers.get("authorization", "").partition(" ")
         if kind.casefold() == "bearer":
             if not self._keys.is_token(bearer.strip()):
-                raise NotLetIn(401, "wrong-token", "the token is not that of this console")
+                raise NotLetIn(401, "wrong-token", "the token is not the one of this console")
             scope["state"].update(signed=True)
             return body
         session, cookie = self._session(headers)
@@ -271,7 +271,7 @@ class Guard:
                     token = fields.get("form_token", [""])[0]
             if not session.has_sent(token):
                 raise NotLetIn(
-                    403, "form-token", "the form is not one of this session: read its page anew"
+                    403, "form-token", "the form is not one of this session: reload its page"
                 )
         return body
 
@@ -346,8 +346,8 @@ class BrowserSession:
         self.notices.append(text)
         del self.notices[:-NOTICES_MAX]
 
-    def told(self) -> list[str]:
-        """What is to be said now, once."""
+    def take_notices(self) -> list[str]:
+        """Return the sentences for this page, and forget them."""
         found, self.notices = self.notices, []
         return found
 

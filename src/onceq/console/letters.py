@@ -204,7 +204,7 @@ async def start_job(
     *,
     limit: int = 0,
 ) -> JobView:
-    """A job that was started, as it is after a moment; raises OnceqError."""
+    """Start a job, and return its state a moment later; raises OnceqError."""
     made = await qm.start_job(
         action, *queues, which=which, to=given.text("to"), limit=limit,
         returns_max=given.number("max_returns", RETURNS_MAX, least=1),
@@ -214,7 +214,7 @@ async def start_job(
 
 
 def job_result(found: JobView, done: str) -> Told:
-    """What is told of it; ``done`` is the word for what has become of messages."""
+    """Return the result of a job as JSON; ``done`` is the word for what it did to messages."""
     return {
         done: found.done, "kept": dict(found.kept), "more": found.more, "failed": found.failed,
         "job": found.number, "state": found.state, "dry_run": False,

@@ -63,8 +63,8 @@ class Watched:
 
     Attributes:
         key: Its name in addresses of pages.
-        where: Its address, as it was given; it is read anew for each connection, because the
-            socket of a directory is there only while its queue manager runs.
+        where: Its address, as it was given; each connection reads it again, because the socket of
+            a directory is there only while its queue manager runs.
         fault: Why nobody is connected to under that name; "": there is no reason.
         name: Its computer name; "" until it has said it.
         away: Why it cannot be asked now; "": it can.

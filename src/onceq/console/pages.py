@@ -212,7 +212,7 @@ class Pages:
     async def message(self, request: Request) -> Response:
         """One message, its body in one of the views."""
 
-        def shown(told: Told, given: FormValues) -> dict[str, Any]:
+        def view_body(told: Told, given: FormValues) -> dict[str, Any]:
             body = _body(told)
             view = given.text("view") or (fitting(body) if body is not None else "text")
             if view not in VIEWS:
@@ -221,7 +221,7 @@ class Pages:
             return {"view": view, "views": VIEWS, "body_text": text, "cut": cut,
                     "seen": body is not None}  # fmt: skip
 
-        return await self._screen(reading.message, "message.html", "queues", shown)(request)
+        return await self._screen(reading.message, "message.html", "queues", view_body)(request)
 
     def _screen(
         self,
@@ -290,7 +290,7 @@ class Pages:
             title=title, watched=watched, screen=screen, screens=SCREENS,
             managers=list(self._desk.managers_of(request)) if session or watched else [],
             session=session, form_token=session.form_token if session else "",
-            notices=session.told() if session else [], **values,
+            notices=session.take_notices() if session else [], **values,
         )  # fmt: skip
         return HTMLResponse(text, status_code=status)
 

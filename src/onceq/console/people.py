@@ -13,7 +13,7 @@
 A group of the provider works as a token of the queue managers, which judge what it may. Of several
 groups of one person the first in the file counts. Files are named from the folder of this file.
 
-Upholds: nobody signs in by a file that others could write; no secret stands in an error.
+Upholds: nobody signs in by a file that others could write; no error contains a secret.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ def read(path: str) -> People:
 
 
 def check_url(url: str) -> None:
-    """Raises ConfigurationError if what is said to an address would cross a network as it is, or
-    it is none."""
+    """Raises ConfigurationError if requests to an address would cross a network unencrypted, or if
+    it is no address."""
     parts = urlsplit(url)
     try:
         host, _ = parts.hostname or "", parts.port
@@ -215,7 +215,7 @@ def _secret(path: str) -> str:
 
 
 def _contents(path: str) -> tuple[bytes, os.stat_result]:
-    """What stands in a plain file, up to one byte too many, and whose it is."""
+    """Return the content of a plain file, up to one byte too many, and its status (owner)."""
     try:
         # A pipe without a writer would be waited for.
         with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:

@@ -1,10 +1,11 @@
 """Sign-in by OpenID Connect: a browser goes to the provider, and comes back with a code.
 
-The console keeps nothing of a sign-in that has begun. The browser has a secret in a cookie, and of
-it and of a secret of the console all else is made: the *state* that the provider hands back, the
+The console stores nothing when a sign-in begins. The browser has a secret in a cookie. The console
+derives all else from it and from a secret of its own: the *state* that the provider hands back, the
 *nonce* that the ID token repeats, and the verifier that goes with the code (PKCE). So an answer
-counts for the browser that has begun alone, for some minutes, once; and whoever only begins fills
-nothing. Where a browser goes afterwards is never said in a request: it goes to the overview.
+counts only for the browser that has begun, for some minutes, once; and a client that only begins
+sign-ins uses up no memory. No request says where a browser goes afterwards: it goes to the
+overview.
 """
 
 from __future__ import annotations
@@ -65,21 +66,21 @@ class SignInAttempt:
     @property
     def state(self) -> str:
         """What the provider hands back."""
-        return self._made("state")
+        return self._derive("state")
 
     @property
     def nonce(self) -> str:
         """What the ID token repeats."""
-        return self._made("nonce")
+        return self._derive("nonce")
 
     @property
     def verifier(self) -> str:
-        """What is shown with the code."""
-        return self._made("verifier")
+        """The secret that is sent with the code."""
+        return self._derive("verifier")
 
     @property
     def proof(self) -> str:
-        """What the provider is told of that before."""
+        """The digest of the verifier, which the provider gets before it (PKCE)."""
         return _text(hashlib.sha256(self.verifier.encode()).digest())
 
     @property
@@ -87,7 +88,7 @@ class SignInAttempt:
         """When it is over, by the console's clock (seconds)."""
         return read_number(self.cookie.partition(".")[0]) or 0
 
-    def _made(self, what: str) -> str:
+    def _derive(self, what: str) -> str:
         said = f"{what} {self.cookie}".encode("utf-8", "surrogatepass")
         return _text(hmac.digest(self.key, said, "sha256"))
 
@@ -183,7 +184,7 @@ class SignIn:
 
     async def _person(self, attempt: SignInAttempt, query: str) -> Person:
         """Who comes back; raises NotSignedIn."""
-        said = self._said(attempt, query)
+        said = self._read_answer(attempt, query)
         if "error" in said:
             raise NotSignedIn(403, f"{self.title} has not signed you in: {said['error'][:80]}.",
                               _AGAIN)  # fmt: skip
@@ -213,8 +214,8 @@ class SignIn:
                 "Begin again. If it stays so, tell who runs the console.",
             ) from None  # fmt: skip
 
-    def _said(self, attempt: SignInAttempt, query: str) -> Mapping[str, str]:
-        """What the provider says by the browser that has begun this attempt; raises NotSignedIn."""
+    def _read_answer(self, attempt: SignInAttempt, query: str) -> Mapping[str, str]:
+        """Return the provider's answer to this attempt, from its browser; raises NotSignedIn."""
         try:
             pairs = parse_qsl(query, max_num_fields=FIELDS_MAX, errors="strict")
         except ValueError:

@@ -303,7 +303,7 @@ def environment(now_s: Callable[[], int]) -> Environment:
     """
     made = Environment(
         loader=PackageLoader("onceq.console", "templates"), autoescape=True,
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_seen,
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_show_hidden,
     )  # fmt: skip
     made.filters.update(
         size=size,
@@ -311,7 +311,7 @@ def environment(now_s: Callable[[], int]) -> Environment:
         when=when,
         number=number,
         named=named,
-        shown=shown,
+        shown=show_value,
         plural=plural,
         without=without,
         setting=as_written,
@@ -322,8 +322,8 @@ def environment(now_s: Callable[[], int]) -> Environment:
     return made
 
 
-def _seen(value: object) -> object:
-    """What a page shows of a value: nothing of a text is hidden (finding K16)."""
+def _show_hidden(value: object) -> object:
+    """Return a value with its hidden characters made visible, for a page (finding K16)."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return show_hidden(value)
     return value
@@ -437,7 +437,7 @@ def without(sentence: str, name: str) -> str:
     return rest[:1].upper() + rest[1:]
 
 
-def shown(value: object, name: str) -> str:
+def show_value(value: object, name: str) -> str:
     """The value of a field for people, by the field's name."""
     if isinstance(value, bool):
         return "yes" if value else "no"

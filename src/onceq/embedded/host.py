@@ -627,7 +627,7 @@ class _Shared:
 class EmbeddedLink(_Shared):
     """The link for threads."""
 
-    def look(self) -> bool:
+    def check_alive(self) -> bool:
         """Return whether the manager still runs."""
         return self.alive
 
@@ -682,7 +682,7 @@ class AsyncEmbeddedLink(_Shared):
     def check_loop(self, *, leaving: bool = False) -> None:
         """Accept any loop: each call waits in the loop that runs."""
 
-    async def look(self) -> bool:
+    async def check_alive(self) -> bool:
         """Return whether the manager still runs."""
         return self.alive
 

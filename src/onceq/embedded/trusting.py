@@ -368,7 +368,7 @@ def _guid(text: str) -> bytes:
         return guid_bytes(text)
     except ValueError:
         raise InvalidParameter(
-            f"{text[:80]!r} is no GUID: onceq tls show prints that of a queue manager"
+            f"{text[:80]!r} is no GUID: onceq tls show prints the GUID of a queue manager"
         ) from None
 
 

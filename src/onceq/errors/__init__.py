@@ -1,8 +1,8 @@
 """Every error of onceq: few kinds, stable codes, and what to do about each.
 
-The class says whose matter it is; the code is stable and may be matched on; the text says
-what happened, to what, and what to do. Where MSMQ has a result code for the same thing, the
-error carries it as ``hresult``. All codes stand in ``docs/reference/errors.md``.
+The class says who has to act; the code is stable, and programs may match on it; the text says what
+happened, to what, and what to do. Where MSMQ has a result code for the same thing, the error
+carries it as ``hresult``. ``docs/reference/errors.md`` lists all codes.
 """
 
 from __future__ import annotations
@@ -504,8 +504,8 @@ class OperationCancelled(Refused):
 class ServiceNotAvailable(Refused):
     """The queue manager cannot be had any more: it was closed, or another one answers now.
 
-    Whatever its stop or death does to an application is of this class, by a class of its own; only
-    a commit of which nobody can say whether it happened is InDoubt.
+    All errors that its stop or death causes in an application derive from this class; only a commit
+    that may or may not have happened is InDoubt.
     """
 
     code, hresult = "manager-unavailable", 0xC00E000B

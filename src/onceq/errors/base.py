@@ -40,11 +40,11 @@ class OnceqError(Exception):
 
 
 class Retryable(OnceqError):
-    """Nothing of what was asked has happened, and the same again may work.
+    """Nothing of the request has happened, and the same request may succeed later.
 
-    A second base of every error of which that is certain, whatever its class; ``run`` and
-    ``consume`` of a queue manager do a transaction again that ended with one. Of an error without
-    it nobody may conclude that nothing happened.
+    A second base of every error for which that is certain, in all classes; ``run`` and ``consume``
+    of a queue manager do a transaction again that ended with one. An error without this base does
+    not prove that nothing happened.
     """
 
     __module__ = "onceq.errors"

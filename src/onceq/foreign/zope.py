@@ -26,10 +26,10 @@ FORMAT = 0x7A6F7065
 
 
 def join(qm: QueueManager, manager: Any = None) -> Branch:
-    """Where to send and receive in the current transaction; made at its first call in it.
+    """Return the branch of the current transaction, which its first call makes.
 
     Args:
-        manager: A ``transaction.TransactionManager``; None: that of this thread.
+        manager: A ``transaction.TransactionManager``; None: the one of this thread.
     """
     current = (manager or transaction.manager).get()
     for resource in current._resources:
@@ -47,7 +47,7 @@ class DataManager:
         """Begin a branch.
 
         Args:
-            manager: The transaction manager, for whoever asks.
+            manager: The transaction manager, which the contract wants as an attribute.
         """
         self.transaction_manager = manager
         self.queue_manager = qm

@@ -104,8 +104,8 @@ class Tracing:
     """What is needed to make spans for one queue manager.
 
     Attributes:
-        parent: What a handler's span is below: "link": whatever is around it, with a link to where
-            the message was sent; "message": where its message was sent, in the same trace.
+        parent: The parent of a handler's span: "link": the current span, with a link to the span
+            that sent the message; "message": the span that sent the message, in the same trace.
     """
 
     def __init__(

@@ -48,8 +48,8 @@ class Partner(Protocol):
 
     @property
     def name(self) -> str:
-        """Stable identity of the resource: the same through restarts of everybody, and the same
-        as that of its Resource. At most 60 characters of printable ASCII; see ``short_name``.
+        """Stable identity of the resource: the same through all restarts, and the same as the
+        name of its Resource. At most 60 characters of printable ASCII; see ``short_name``.
         Known after ``check``."""
 
     def check(self) -> None:
@@ -226,7 +226,7 @@ class LastAgent(RowLookup, Protocol):
 
     @property
     def name(self) -> str:
-        """As that of a Partner, and the same as that of its Agent."""
+        """Stable identity, as a Partner has one; the same as the name of its Agent."""
 
     def check(self) -> Any:
         """Find out, before any work is done, whether this can be a last agent.
@@ -290,7 +290,7 @@ class Agent(RowLookup, Protocol):
 
     @property
     def name(self) -> str:
-        """That of its LastAgents. May connect to find it out."""
+        """The name of its LastAgents. May connect to find it out."""
 
     def settle(self, row: Row) -> bool:
         """Whether the transaction is committed. If it is not, it can never be from now on.

@@ -2,9 +2,9 @@
 
 A branch is worked on between ``XA START`` and ``XA END``, prepared by ``XA PREPARE``, and ended by
 ``XA COMMIT`` or ``XA ROLLBACK``. Only tables of transactional engines (InnoDB) take part: MariaDB
-takes changes of others at once, whatever becomes of the branch. A connection that decides sends its
-row and the commit as one compound statement, which is one round trip; it needs no ``XA``, so
-proxies may stand between.
+commits changes of other tables at once, even if the branch rolls back. A connection that decides
+sends its row and the commit as one compound statement, which is one round trip; it needs no ``XA``,
+so proxies may be between.
 
 Upholds: I20 and I21 as far as the contract asks; what an error does not say for certain is a loss.
 """
@@ -57,7 +57,7 @@ _NO_SAVEPOINT: Final = 1305
 _LOCK_TIMEOUT: Final = 1205
 _DEADLOCK: Final = 1213
 _NOT_DONE: Final = (_LOCK_TIMEOUT, _DEADLOCK, _NO_SAVEPOINT)
-"""Errors of a commit that did not happen, whatever is left of its transaction."""
+"""Errors of a commit that did not happen; its transaction may be open still."""
 _GONE: Final = (1053, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 1927)
 """Codes of the server: the connection is, or will be, at its end."""
 _OF_CLIENT: Final = range(2000, 3000)
@@ -410,7 +410,7 @@ class MariadbAgent(DecidingRows):
 
         Args:
             connect, name: As of DecidingRows.
-            database: With the table of decisions; it need not be that of the connection.
+            database: With the table of decisions; it need not be the database of the connection.
             lock_s: How long (seconds) a commit that is under way is waited for.
         """
         super().__init__(connect, database, name=name)

@@ -87,7 +87,7 @@ class PostgresDialect(PreparingDialect):
     no_table = ("42P01",)
 
     def __init__(self, cursor_type: Any) -> None:
-        """Take psycopg's own type of cursors: that of a connection may be the application's."""
+        """Take psycopg's own type of cursors: a connection may have one of the application."""
         self._cursor_type = cursor_type
 
     def errors(self, connection: Any) -> type[Exception]:
@@ -383,7 +383,7 @@ class PostgresResource(PreparedBranches):
 
         Args:
             conninfo: Connection string of libpq; the database in it is the one that is watched.
-            name: As that of the partner, where it has one of its own.
+            name: The name of the partner, where it has one of its own.
         """
         super().__init__(partial(_connect, conninfo), name=name)
 

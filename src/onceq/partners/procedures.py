@@ -106,8 +106,8 @@ def committing(count: int, votes: list[Vote] | None = None, *, idle: bool = Fals
     """The steps of a commit with ``count`` partners; exceptions of a step are thrown in.
 
     Args:
-        votes: Where what partners have voted is kept, for whoever rolls them back if this is left
-            in the middle.
+        votes: Collects the votes of the partners, for the caller that rolls them back if this
+            generator ends early.
         idle: The home manager has nothing to commit itself.
 
     Raises:
@@ -333,23 +333,23 @@ async def drive_in_task(calls: Calls[T]) -> T:
 
 
 def in_threads(work: Callable[P, Calls[T]]) -> Callable[P, T]:
-    """Work as a function, or a method, for threads."""
+    """Return work as a function, or a method, for threads."""
 
-    def made(*args: P.args, **kwargs: P.kwargs) -> T:
+    def run_work(*args: P.args, **kwargs: P.kwargs) -> T:
         return drive(work(*args, **kwargs))
 
-    describe(made, work, face=None)
-    return made
+    describe(run_work, work, face=None)
+    return run_work
 
 
 def in_tasks(work: Callable[P, Calls[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Work as a function, or a method, for tasks."""
+    """Return work as a function, or a method, for tasks."""
 
-    async def made(*args: P.args, **kwargs: P.kwargs) -> T:
+    async def run_work(*args: P.args, **kwargs: P.kwargs) -> T:
         return await drive_in_task(work(*args, **kwargs))
 
-    describe(made, work, face=None)
-    return made
+    describe(run_work, work, face=None)
+    return run_work
 
 
 def describe(

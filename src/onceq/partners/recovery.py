@@ -196,7 +196,7 @@ class Recovery:
         """Look after a resource; False (and it is closed) if one of that name and address is known.
 
         Args:
-            name: That of its partners, where it is known; else the resource is asked.
+            name: The name of its partners, where it is known; else the resource is asked.
             address: Where it is; "" where nothing tells.
 
         Raises:
@@ -292,8 +292,8 @@ class Recovery:
         return drive(self.calls(now_s, dry_run=dry_run))
 
     def calls(self, now_s: float, *, dry_run: bool = False) -> Calls[Report]:
-        """What ``step`` asks for, call by call; whoever carries them out sends each result, or
-        throws in what was raised."""
+        """Yield the calls of ``step``, one by one; the caller carries each out, and sends its
+        result or throws in its exception."""
         report = Report()
         yield from self._meet(now_s, report)
         yield from self._settle_rows(now_s, report, dry_run=dry_run)
@@ -452,10 +452,10 @@ def settle(
     """Bring the branches that rows of one database decide to their outcome.
 
     Returns:
-        What must be there, and is; see ``look_for_rows``.
+        The rows that must be there, and are; see ``look_for_rows``.
 
     Raises:
-        PartnerLost: That of one could not be found out yet; the others have theirs.
+        PartnerLost: The outcome of one could not be found out yet; the others have theirs.
         AccessDenied: One is not for this application to decide; the others have theirs.
         DatabaseRestored: See ``look_for_rows``.
     """
@@ -507,7 +507,7 @@ def look_for_rows(asked: RowsSeen, manager: str, agent: RowLookup, name: str) ->
         if found >= view.count:
             return view
         again: RowsView = yield partial(asked.rows, name)
-        # Whoever recovers beside this one may have written a later note, and removed rows.
+        # Another recovery beside this one may have written a later note, and removed rows.
         if again.kept == view.kept and again.mark >= view.mark:
             # The manager keeps it, so that applications in other processes hear of it, too.
             yield partial(asked.rows, name, ROWS_MISSING)
@@ -550,6 +550,6 @@ def remove_rows(decider: Decider, manager: str, agent: Agent, view: RowsView) ->
         return
     yield partial(agent.note, manager, view.mark)
     now: RowsView = yield partial(decider.rows, view.agent, view.mark)
-    # Whoever recovers beside this one may look for more; he needs these until he has found them.
+    # Another recovery may look for more rows; it needs these until it has found them.
     if now.kept >= view.mark:
         yield partial(agent.remove, manager, view.mark, sorted({*view.open, *now.open, *now.late}))

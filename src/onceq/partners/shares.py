@@ -233,7 +233,7 @@ def cut(descriptor: int) -> None:
     """
     with (
         contextlib.suppress(OSError, ValueError),
-        # A copy of the descriptor: closing it leaves that of the driver open.
+        # A copy of the descriptor: when it is closed, the one of the driver stays open.
         socket.socket(fileno=os.dup(descriptor)) as shared,
     ):
         shared.shutdown(socket.SHUT_RDWR)
@@ -316,7 +316,7 @@ class DatabaseShare(ABC):
 
     @property
     def name(self) -> str:
-        """That of the database. See the contract."""
+        """The name of the database. See the contract."""
         return self._name or self.found.name
 
     @property
@@ -523,7 +523,7 @@ class RecoveryConnection:
 
         Args:
             connect: Makes a connection.
-            name: As that of the partner, where it has one of its own.
+            name: The name of the partner, where it has one of its own.
         """
         self._connect = connect
         self._name = name
@@ -574,7 +574,7 @@ class PreparedBranches(RecoveryConnection):
 
     @property
     def name(self) -> str:
-        """That of the partners of the database."""
+        """The name of the partners of the database."""
         if not self._name:
             with self._asking() as connection:
                 self._name = drive(self.dialect.check_preparing(connection)).name
@@ -629,7 +629,7 @@ class DecidingRows(RecoveryConnection):
 
     @property
     def name(self) -> str:
-        """That of the last agents of the database."""
+        """The name of the last agents of the database."""
         if not self._name:
             with self._asking() as connection:
                 self._name = drive(self.dialect.ask_name(connection, self._schema))

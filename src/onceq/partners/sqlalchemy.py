@@ -97,13 +97,13 @@ class _Share:
 
     @property
     def name(self) -> str:
-        """That of the driver's connection. See Partner."""
+        """The name of the driver's connection. See Partner."""
         name: str = self._partner.name
         return name
 
     @property
     def address(self) -> str:
-        """That of the driver's connection. See Partner."""
+        """The address of the driver's connection. See Partner."""
         address: str = getattr(self._partner, "address", "")
         return address
 

@@ -36,7 +36,7 @@ def wrong(text: str) -> ConfigurationError:
 _OURS: Final = re.compile(r"\[([a-z][a-z-]+)\] ([^\n]+)")
 _SPARKS: Final = re.compile(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+")
 _CALLING: Final = re.compile(r"An error occurred while calling [^\n]+\n[:.\s]*")
-"""What stands before the first line of an error that comes out of Java as it is."""
+"""The words before the first line of an error that Java passes on unchanged."""
 
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _CAUSE: Final = re.compile(r"^\s*Caused by: ([^\n]+)", re.M)
@@ -85,7 +85,7 @@ def original(error: Exception) -> OnceqError:
     if bare != text.strip() and (coded_line := _SPARKS.search(bare)):
         first = coded_line[0].strip()
     if first.endswith(_TRACEBACK):
-        # What a function of ours has met: a full disk, and whatever else is no error of ours.
+        # A function of ours has met an error that is not ours, such as a full disk.
         whole = bare.partition(_TRACEBACK)[2]
         found = _CAUSE.findall(whole) or _RAISED.findall(whole)
         first = found[-1].strip() if found else first
@@ -111,11 +111,11 @@ TOKEN_SHOWN: Final = (
     "Spark shows options in plans, on its pages and in its event log, and keeps them in "
     "checkpoints. Put the token into a file on each host, and name that with the option tokenFile, "
     "or in the environment: ONCEQ_TOKEN_FILE for the driver, spark.executorEnv.ONCEQ_TOKEN_FILE "
-    "for executors. The token that was given here may stand in such places now: revoke it (onceq "
+    "for executors. The token that was given here may be in such places now: revoke it (onceq "
     "token revoke)"
 )
 SECRET: Final = f"there is no option token: {TOKEN_SHOWN}"
-"""What is said to whoever gives a token as an option; the token itself is not repeated."""
+"""The error for a token that is given as an option; it does not repeat the token."""
 
 _UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 _SPAN: Final = re.compile(r"(\d{1,12})\s*(ms|s|m|h)?")
@@ -160,7 +160,7 @@ def require_integer(value: object, what: str, least: int, most: int) -> int:
     """A whole number in bounds; raises ConfigurationError for anything else."""
     if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
         return value
-    raise wrong(f"{what} is a whole number from {least} to {most}, not {shown(value)}")
+    raise wrong(f"{what} is a whole number from {least} to {most}, not {shorten(value)}")
 
 
 def require_flag(value: object, what: str) -> None:
@@ -170,7 +170,7 @@ def require_flag(value: object, what: str) -> None:
 
 
 def require_names(value: object, what: str) -> tuple[str, ...]:
-    """Names of columns, of which one may be given as it is; raises ConfigurationError."""
+    """Return the names of columns, given as a list or as one text; raises ConfigurationError."""
     names = (value,) if isinstance(value, str) else value
     if isinstance(names, Sequence) and all(isinstance(name, str) for name in names):
         return tuple(names)
@@ -178,12 +178,12 @@ def require_names(value: object, what: str) -> tuple[str, ...]:
 
 
 def described(value: object) -> str:
-    """What something is, for an error."""
-    return f"{type(value).__name__}: {shown(value)}"
+    """Return the type and the value of something, for an error."""
+    return f"{type(value).__name__}: {shorten(value)}"
 
 
-def shown(value: Any) -> str:
-    """A value as far as an error has room for it."""
+def shorten(value: Any) -> str:
+    """Return a value as a text that is short enough for an error."""
     short = reprlib.Repr()
     short.maxlevel, short.maxstring, short.maxother, short.maxlong = 2, SHOWN, SHOWN, SHOWN
     text = " ".join(short.repr(value).split())

@@ -47,8 +47,8 @@ T = TypeVar("T")
 class SparkEngine:
     """Runs the SQL of an audit by Spark; see ``onceq.audit.engine.SqlEngine``.
 
-    Its tables are views of a session of its own, which no other query of the same Spark sees.
-    Managers and queues stand in them as their texts.
+    Its tables are views of a session of its own, which no other query of the same Spark sees. They
+    name managers and queues by their texts.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -196,12 +196,12 @@ class Tasks:
         self._counts: dict[int, tuple[int, int]] = {}
 
     def forget(self) -> None:
-        """Count anew."""
+        """Start to count again."""
         self._open.clear()
         self._counts.clear()
 
-    def look(self) -> tuple[int, int]:
-        """How many are done, and how many there are as far as Spark knows."""
+    def count(self) -> tuple[int, int]:
+        """Return the number of tasks that are done, and of all tasks that Spark knows."""
         active = set(self._tracker.getActiveStageIds())
         for number in self._open | active:
             info = self._tracker.getStageInfo(number)
@@ -214,10 +214,10 @@ class Tasks:
 
 
 class Stages:
-    """The stages of one audit, told to whoever listens. Any thread may call it.
+    """Reports the stages of one audit to its listener. Any thread may call it.
 
     Args:
-        say: Is told of each stage that begins, and of the one that goes on.
+        say: The listener: is called for each stage that begins, and for the one that goes on.
         clock: Seconds that only rise.
     """
 
@@ -255,7 +255,7 @@ class Stages:
             if self._tasks is None or now - self._looked < LOOK_S:
                 return
             self._looked = now
-            done, tasks = self._tasks.look()
+            done, tasks = self._tasks.count()
             self._say(
                 StageProgress(self._stage, now - self._begun, begins=False, done=done, tasks=tasks)
             )

@@ -20,9 +20,9 @@ connection and gives it back; one that no task wants for some seconds is closed,
 left of a query that has ended. One whose task failed is closed at once, because its state is
 unknown. A connection belongs to a user, so it serves only tasks with the same files of credentials.
 
-Upholds: I24 (bounded time, bounded attempts, as many connections as tasks); a secret stands in its
-file and in the hello of a connection, and nowhere else, I4 at the connector (a place belongs to one
-queue, whatever else has its name).
+Upholds: I24 (bounded time, bounded attempts, as many connections as tasks); a secret is in its file
+and in the hello of a connection, and nowhere else; I4 at the connector (a place belongs to one
+queue, and to no other queue of its name).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ FIRST_WAIT_S: Final = 0.1
 LONGEST_WAIT_S: Final = 5.0
 """... up to this: so much later than need be it is noticed that a queue manager is back."""
 SHORTEST_WAIT_S: Final = 0.01
-"""Whatever is asked for: a minute of attempts without any would be some million."""
+"""The least wait, for any option: without it one minute would hold some million attempts."""
 RETRY_S: Final = 60.0
 """How long it is tried by default: longer than a queue manager with some million messages takes to
 start, shorter than anybody waits for an error."""
@@ -112,7 +112,7 @@ class Patience:
 
 
 class BackOff:
-    """When the next attempt is made. Knows no clock: whoever asks says how long it has been.
+    """Decides when the next attempt is made. It has no clock: the caller gives the elapsed time.
 
     Attributes:
         failed: Attempts so far.
@@ -190,8 +190,8 @@ class Spell:
         if self.attempts:
             log.warning("%s answers again, after %.1f s", self._who, self.seconds)
 
-    def said(self) -> str:
-        """What was done about it, for the error that ends it; "" if that is not worth saying."""
+    def describe_tries(self) -> str:
+        """Return the number of tries and their time, for the error that ends it; "" for one."""
         if self.attempts <= 1:
             return ""
         return f", tried {self.attempts} times in {self.seconds:.0f} s"
@@ -227,7 +227,7 @@ class CredentialFiles:
         token: That holds a token.
         authorities: With certificates of those who may have signed the queue manager's.
         certificate: With the query's own certificate.
-        key: With the private key of that; "": it stands in the same file.
+        key: With the private key of that certificate; "": it is in the same file.
     """
 
     token: str = ""
@@ -517,7 +517,7 @@ def pattern_of(managers: str, executors: str, text: str) -> QueueSearch:
 
 
 class Everywhere(dict[str, int]):
-    """One place for whatever queue is asked for."""
+    """The same place for every queue."""
 
     def __init__(self, place: int = EARLIEST) -> None:
         super().__init__()

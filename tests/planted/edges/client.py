@@ -130,7 +130,9 @@ def _pipes_take_all(monkeypatch: pytest.MonkeyPatch) -> None:
 def _stops_without_a_farewell(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client hears of the end of its connection only, also in this process."""
     monkeypatch.setattr(
-        SocketLink, "_told", lambda self, error: self._lose(f"the manager ended it: {error}")
+        SocketLink,
+        "_take_farewell",
+        lambda self, error: self._lose(f"the manager ended it: {error}"),
     )
 
 
@@ -140,7 +142,7 @@ def _tasks_do_not_look(monkeypatch: pytest.MonkeyPatch) -> None:
     async def look(self: AsyncLink) -> bool:
         return self._lost is None
 
-    monkeypatch.setattr(AsyncLink, "look", look)
+    monkeypatch.setattr(AsyncLink, "check_alive", look)
 
 
 def _lost_handles_are_usage_errors(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,7 +139,7 @@ PLANTED = (
     Planted(
         "nobody-listens-at-the-end",
         edited(
-            worker_messages, "        thread.join()\n        ear.look()", "        thread.join()"
+            worker_messages, "        thread.join()\n        ear.pass_on()", "        thread.join()"
         ),
         HEARING + "the_last_sentence_is_heard",
     ),

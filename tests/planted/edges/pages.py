@@ -42,7 +42,7 @@ def _method(owner: type, name: str, old: str, new: str) -> Callable[[pytest.Monk
 
 def _any_format_is_read(patch: pytest.MonkeyPatch) -> None:
 
-    patch.setattr(key_buckets, "_made", lambda table: ("8", "1"))
+    patch.setattr(key_buckets, "_read_layout", lambda table: ("8", "1"))
 
 
 def _carets_stay(patch: pytest.MonkeyPatch) -> None:

@@ -129,13 +129,13 @@ def test_a_look_notices_that_the_other_side_has_gone(tmp_path: Path) -> None:
     """However short ago it was used: threads look each time, too."""
 
     async def body(link: AsyncLink, server: Scripted) -> None:
-        assert await link.look()
+        assert await link.check_alive()
         server.hang_up()
         assert link.alive
         assert link._transport is not None
         plain = link._transport.get_extra_info("socket")
         assert select.select([plain.fileno()], [], [], WAIT_S)[0]
-        assert not await link.look()
+        assert not await link.check_alive()
 
     run(tmp_path, body)
 

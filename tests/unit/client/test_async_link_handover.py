@@ -80,11 +80,11 @@ def test_a_stop_whose_telling_is_interrupted_is_heard(monkeypatch: pytest.Monkey
     async def do() -> None:
         tell: list[Callable[[], object]] = []
 
-        def heard(numbers: object, one: Callable[[], object]) -> threading.Lock:
+        def handling(numbers: object, one: Callable[[], object]) -> threading.Lock:
             tell.append(one)
             return threading.Lock()
 
-        monkeypatch.setattr(stopping, "_heard", heard)
+        monkeypatch.setattr(stopping, "_handling", handling)
         with stopping.asked_to_stop_in_task() as event:
             tell[0]()
             await event.wait()

@@ -230,8 +230,8 @@ CONDITIONS: dict[str, tuple[Seen, dict[str, str]]] = {
             StatusView(poison_messages=2), MetricsView(poison_messages=2),
             queue=QueueView(path=Q, name="orders", messages=3, poison=2),
         ),
-        dict.fromkeys(OF_QUEUES, "received in vain")
-        | {"qm status": "2 messages moved aside", "overview": "Received in vain",
+        dict.fromkeys(OF_QUEUES, "moved aside")
+        | {"qm status": "2 messages moved aside", "overview": "Moved aside",
            "top": "2 dead letters", "qm metrics": "onceq_poison_messages 2.0"},
     ),
     "dead letters wait": (

@@ -107,9 +107,9 @@ def test_whatever_is_asked_in_time_has_an_answer(lost: int) -> None:
 
 def test_another_manager_at_the_same_place_is_not_taken_for_the_first() -> None:
     mine = session()
-    mine.heard(Greeting("ALPHA", bytes(range(16)), 1_000_500))
+    mine.note_greeting(Greeting("ALPHA", bytes(range(16)), 1_000_500))
     with pytest.raises(ServiceNotAvailable, match="BETA"):
-        mine.heard(Greeting("BETA", bytes(16), 1_000_000))
+        mine.note_greeting(Greeting("BETA", bytes(16), 1_000_000))
 
 
 def test_commits_that_were_never_begun_are_not_asked_for() -> None:

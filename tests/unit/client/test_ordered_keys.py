@@ -10,7 +10,7 @@ from tests.unit.client.placed import message
 
 def order_of(*keys: str) -> KeyOrder:
     made = KeyOrder(lambda m: m.label)
-    made.seen([message(place, key) for place, key in enumerate(keys, 1)])
+    made.add([message(place, key) for place, key in enumerate(keys, 1)])
     return made
 
 
@@ -39,15 +39,15 @@ def test_what_is_seen_twice_is_known_once() -> None:
     made = order_of("a", "b")
     assert made.after == 2
     made.from_the_front()
-    made.seen([message(1, "a"), message(2, "b"), message(3, "c")])
+    made.add([message(1, "a"), message(2, "b"), message(3, "c")])
     assert [made.next() for _ in range(4)] == [1, 2, 3, None]
 
 
 def test_what_comes_back_before_others_is_handed_out_before_them() -> None:
     made = order_of()
-    made.seen([message(5, "a"), message(7, "a")])
+    made.add([message(5, "a"), message(7, "a")])
     assert made.next() == 5
-    made.seen([message(2, "a"), message(3, "b")])
+    made.add([message(2, "a"), message(3, "b")])
     assert made.next() == 3
     made.done(5, gone=True)
     assert made.next() == 2, "it stands before the other one"
@@ -55,7 +55,7 @@ def test_what_comes_back_before_others_is_handed_out_before_them() -> None:
 
 def test_no_more_is_looked_at_than_there_is_room_for() -> None:
     made = KeyOrder(of_stream)
-    made.seen(message(place) for place in range(1, AHEAD + 1))
+    made.add(message(place) for place in range(1, AHEAD + 1))
     assert made.full
     assert made.next() == 1
     made.done(1, gone=True)

@@ -45,7 +45,7 @@ class ScriptLink:
         self.alive = True
         self._script = script
 
-    def look(self) -> bool:
+    def check_alive(self) -> bool:
         return self.alive
 
     def call(self, request: LinkRequest) -> object:
@@ -59,7 +59,7 @@ class AsyncScriptLink(ScriptLink):
     def check_loop(self, *, leaving: bool = False) -> None:
         return
 
-    async def look(self) -> bool:  # type: ignore[override]
+    async def check_alive(self) -> bool:  # type: ignore[override]
         return self.alive
 
     async def call(self, request: LinkRequest) -> object:
@@ -164,7 +164,7 @@ def test_the_last_of_several_tries_says_how_many_there_were(run: Run, script: Sc
     with pytest.raises(MessageLocked, match="held") as caught:
         run(work, tries=3)
     assert work.calls == 3
-    assert caught.value.__notes__ == ["onceq has done this transaction 3 times in vain"]
+    assert caught.value.__notes__ == ["onceq has tried this transaction 3 times"]
     with pytest.raises(MessageLocked) as caught:
         run(work, tries=1)
     assert not hasattr(caught.value, "__notes__")

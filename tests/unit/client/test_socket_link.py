@@ -310,18 +310,18 @@ def test_a_lost_connection_reaches_everybody(server: Scripted, link: SocketLink)
 
 
 def test_a_look_notices_that_the_other_side_has_gone(server: Scripted, link: SocketLink) -> None:
-    assert link.look()
+    assert link.check_alive()
     server.hang_up()
     assert link.alive, "nobody has looked yet"
     arrived(link)
-    assert not link.look()
+    assert not link.check_alive()
     assert not link.alive
 
 
 def test_a_look_takes_nothing(server: Scripted, link: SocketLink) -> None:
     future = begun(lambda: link.call(look()))
     request = server.read()[0]
-    assert link.look()
+    assert link.check_alive()
     server.say(request, 5)
     assert future.result(WAIT_S) == 5
 
@@ -359,7 +359,7 @@ def test_a_farewell_that_nobody_waited_for_is_noticed_by_a_look(
     server.fail(*FAREWELL)
     assert link.alive
     arrived(link)
-    assert not link.look()
+    assert not link.check_alive()
     with pytest.raises(ServiceNotAvailable):
         link.call(look())
 

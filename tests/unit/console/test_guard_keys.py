@@ -71,8 +71,8 @@ def test_notices_are_told_once_and_do_not_grow() -> None:
     assert session is not None
     for number in range(NOTICES_MAX + 5):
         session.tell(str(number))
-    told = session.told()
+    told = session.take_notices()
     assert (len(told), told[-1]) == (NOTICES_MAX, str(NOTICES_MAX + 4))
-    assert session.told() == []
+    assert session.take_notices() == []
     assert session.has_sent(session.form_token)
     assert not session.has_sent("ä")

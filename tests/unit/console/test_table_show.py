@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onceq.console.guard import HEX_BYTES_MAX, SHOWN_BYTES_MAX
-from onceq.console.table import age, body_view, environment, fitting, link, shown, size, when
+from onceq.console.table import age, body_view, environment, fitting, link, show_value, size, when
 
 
 def test_sizes_and_ages() -> None:
@@ -18,19 +18,19 @@ def test_sizes_and_ages() -> None:
 
 
 def test_fields_are_shown_by_their_names() -> None:
-    assert shown(1_000_000_000, "sent_time").startswith("2001")
-    assert shown(0xFFFF_FFFF, "time_to_reach_queue") == "no limit"
-    assert shown(30, "time_to_be_received") == "30 s"
-    assert shown(True, "transactional") == "yes"
-    assert shown([], "x") == "–"
-    assert shown(1234, "messages") == "1,234"
-    assert shown(0x8002, "message_class") == "nack-reach-queue-timeout (0x8002)"
-    assert shown(0x8002, "note") == "its time was over"
-    assert shown(6, "acknowledge") == "positive-receive, negative-arrival"
-    assert shown(1, "journal") == "deadletter"
-    assert shown(True, "journal") == "yes", "that of a queue"
-    assert shown(4113, "body_type") == "0x1011"
-    assert shown(7, "stream") == "0x0000000000000007"
+    assert show_value(1_000_000_000, "sent_time").startswith("2001")
+    assert show_value(0xFFFF_FFFF, "time_to_reach_queue") == "no limit"
+    assert show_value(30, "time_to_be_received") == "30 s"
+    assert show_value(True, "transactional") == "yes"
+    assert show_value([], "x") == "–"
+    assert show_value(1234, "messages") == "1,234"
+    assert show_value(0x8002, "message_class") == "nack-reach-queue-timeout (0x8002)"
+    assert show_value(0x8002, "note") == "its time was over"
+    assert show_value(6, "acknowledge") == "positive-receive, negative-arrival"
+    assert show_value(1, "journal") == "deadletter"
+    assert show_value(True, "journal") == "yes", "that of a queue"
+    assert show_value(4113, "body_type") == "0x1011"
+    assert show_value(7, "stream") == "0x0000000000000007"
 
 
 def test_an_address_is_encoded_and_has_nothing_empty() -> None:

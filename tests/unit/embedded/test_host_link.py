@@ -36,7 +36,7 @@ def link(tmp_path: Path) -> Iterator[EmbeddedLink]:
 
 def test_it_greets_as_a_daemon_does_and_raises_what_is_refused(link: EmbeddedLink) -> None:
     asked: ThreadLink = link
-    assert (asked.greeting.name, asked.alive, asked.look()) == ("A", True, True)
+    assert (asked.greeting.name, asked.alive, asked.check_alive()) == ("A", True, True)
     with pytest.raises(QueueNotFound):
         asked.call(LinkRequest(requests.Look("queue", Q)))
 

@@ -311,7 +311,7 @@ def test_a_landing_and_a_replay_are_whoever_starts_them(
     files = CredentialFiles(str(file))
     plan = LandPlan("h:1", "q", tmp_path / "table", credentials=files)
     assert parse(run._options(plan, ""), stream=True).credentials == files
-    refused(lambda: run.look(plan))
+    refused(lambda: run.check_queues(plan))
     wish = replay.ReplayPlan("table", to="q")
     nobody: Any = None
     refused(lambda: replay.Replay(nobody, "h:1", wish, tmp_path, credentials=files))

@@ -85,12 +85,12 @@ def test_the_log_tells_once_that_it_is_away_and_once_that_it_is_back(
     assert "nobody answers" in away
     assert "60 s (retryTimeout)" in away
     assert "answers again, after 3.1 s" in back
-    assert spell.said() == ", tried 5 times in 3 s"
+    assert spell.describe_tries() == ", tried 5 times in 3 s"
 
 
 def test_nothing_is_said_where_nothing_was_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     spell = Spell(Patience(retry_s=0), "somebody")
     assert not spell.again(GONE)
-    assert spell.said() == ""
+    assert spell.describe_tries() == ""
     Spell(Patience(), "somebody").over()
     assert not caplog.records

@@ -32,16 +32,16 @@ def test_each_sentence_is_heard_once_and_as_one_line(tmp_path: Path) -> None:
     ear = LogReader(tmp_path / "says", heard.append)
     one, other = log_of(tmp_path / "says"), log_of(tmp_path / "says")
     one.warning("%s does not answer\n(refused)", "HUB")
-    ear.look()
-    ear.look()
+    ear.pass_on()
+    ear.pass_on()
     assert heard == ["HUB does not answer (refused)"]
     other.warning("HUB does not answer (refused)")
-    ear.look()
+    ear.pass_on()
     assert len(heard) == 1, "tasks that wait for the same say it once"
     other.warning("HUB answers again, after 2.0 s")
     one.warning("HUB does not answer (refused)")
-    ear.look()
-    ear.look()
+    ear.pass_on()
+    ear.pass_on()
     assert heard[1:] == ["HUB answers again, after 2.0 s", "HUB does not answer (refused)"]
 
 
@@ -50,10 +50,10 @@ def test_half_a_sentence_waits_for_its_end(tmp_path: Path) -> None:
     path = tmp_path / "says"
     ear = LogReader(path, heard.append)
     path.write_bytes(b"whole\nha")
-    ear.look()
+    ear.pass_on()
     assert heard == ["whole"]
     path.write_bytes(b"whole\nhalf\n")
-    ear.look()
+    ear.pass_on()
     assert heard == ["whole", "half"]
 
 
@@ -62,7 +62,7 @@ def test_a_long_sentence_is_cut_and_stays_one_line(tmp_path: Path) -> None:
     ear = LogReader(tmp_path / "says", heard.append)
     log_of(tmp_path / "says").warning("é" * SENTENCE_BYTES_MAX)
     log_of(tmp_path / "says").warning("next")
-    ear.look()
+    ear.pass_on()
     assert heard[0].startswith("é" * (SENTENCE_BYTES_MAX // 2 - 1))
     assert heard[1:] == ["next"]
 

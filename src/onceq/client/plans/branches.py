@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from onceq import errors
 from onceq.client.link import LinkRequest, Session
-from onceq.client.plans.plan import Plan, ask, do, look, tell
+from onceq.client.plans.plan import Plan, ask, do, look_at, tell
 from onceq.client.plans.sending_unit import ENDING, NOTHING, PipelinedReceive, offered
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.results import MessageIds
@@ -79,7 +79,7 @@ def recover(session: Session) -> Plan[list[Xid]]:
     """Branches that are prepared, or were decided by hand."""
     return [
         Xid.parse(view.xid)
-        for view in (yield from look(looks.BRANCHES))
+        for view in (yield from look_at(looks.BRANCHES))
         if view.phase == "prepared" or view.phase.endswith("by hand")
     ]
 
@@ -232,10 +232,10 @@ class Deciding:
         self._branches += 1
         return Xid(ONCEQ_FORMAT, self.gtrid, b"%d" % self._branches)
 
-    def told(self, verb: str) -> Plan[None]:
-        """All partners have carried the decision out ("done"), or not all could be told.
+    def report(self, verb: str) -> Plan[None]:
+        """Report that all partners have carried the decision out ("done"), or that not all could.
 
-        Nobody waits for the former to be heard: a decision that stands on record too long only
+        No caller waits for the answer to "done": a decision that stays on record too long only
         makes recovery look once more.
         """
         done = verb == What.DONE.value
@@ -367,7 +367,7 @@ class ByRow:
 
 def promises(session: Session) -> Plan[list[BranchView]]:
     """Prepared branches that rows in databases decide."""
-    return promises_in((yield from look(looks.BRANCHES)))
+    return promises_in((yield from look_at(looks.BRANCHES)))
 
 
 def rows(session: Session, agent: str, found: int = 0) -> Plan[RowsView]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from onceq.client.link import Session
-from onceq.client.plans.plan import Plan, ask, look, look_at_all, look_at_page
+from onceq.client.plans.plan import Plan, ask, look_at, look_at_all, look_at_page
 from onceq.client.plans.queues import queue
 from onceq.client.why import why as sentence
 from onceq.errors import QueueNotFound
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 def status(session: Session) -> Plan[StatusView]:
     """The manager at a glance."""
-    return look(looks.STATUS)
+    return look_at(looks.STATUS)
 
 
 def metrics(session: Session, *, queues: bool = False) -> Plan[MetricsView]:
@@ -50,12 +50,12 @@ def metrics(session: Session, *, queues: bool = False) -> Plan[MetricsView]:
     Args:
         queues: Also of each queue, in ``per_queue``.
     """
-    return look(looks.METRICS, PER_QUEUE if queues else "")
+    return look_at(looks.METRICS, PER_QUEUE if queues else "")
 
 
 def settings(session: Session) -> Plan[list[SettingView]]:
     """What the manager is set to: all of the table ``[settings]``, with the defaults."""
-    return look(looks.SETTINGS)
+    return look_at(looks.SETTINGS)
 
 
 def outgoing(session: Session, *, only: str = "", part: str = "") -> Plan[list[OutgoingView]]:
@@ -99,7 +99,7 @@ def outgoing_page(
 
 def outgoing_queue(session: Session, destination: str) -> Plan[OutgoingView]:
     """One outgoing queue; raises QueueNotFound."""
-    return look(looks.OUTGOING_QUEUE, destination)
+    return look_at(looks.OUTGOING_QUEUE, destination)
 
 
 def why(session: Session, destination: str) -> Plan[str]:
@@ -211,7 +211,7 @@ def eod_send_info(session: Session, destination: str) -> Plan[SendInfo]:
         UninitializedObject: No name was given.
         QueueNotFound.
     """
-    return look(looks.EOD_SEND, destination)
+    return look_at(looks.EOD_SEND, destination)
 
 
 def eod_receive_info(session: Session, queue: str) -> Plan[list[ReceiveInfo]]:
@@ -222,12 +222,12 @@ def eod_receive_info(session: Session, queue: str) -> Plan[list[ReceiveInfo]]:
         UninitializedObject: No name was given.
         QueueNotFound.
     """
-    return look(looks.EOD_RECEIVE, queue)
+    return look_at(looks.EOD_RECEIVE, queue)
 
 
 def management(session: Session, name: str = "") -> Plan[Mapping[str, ManagementValue]]:
     """PROPID_MGMT_* of a queue or an outgoing queue; without a name, of this manager."""
-    return look(looks.MANAGEMENT, name)
+    return look_at(looks.MANAGEMENT, name)
 
 
 def transactions(session: Session) -> Plan[list[TransactionView]]:
@@ -240,20 +240,20 @@ def transactions(session: Session) -> Plan[list[TransactionView]]:
 
 def branches(session: Session) -> Plan[list[BranchView]]:
     """Every branch: at work, ended, prepared, or decided by hand."""
-    return look(looks.BRANCHES)
+    return look_at(looks.BRANCHES)
 
 
 def decisions(session: Session) -> Plan[list[DecisionView]]:
     """Commits that partners may not have carried out yet."""
-    return look(looks.DECISIONS)
+    return look_at(looks.DECISIONS)
 
 
 def waiting(session: Session) -> Plan[list[WaitingView]]:
     """How many messages wait in each queue, and at which place of the log that is true; some queues
     at a time."""
-    found = [(yield from look(looks.WAITING))]
+    found = [(yield from look_at(looks.WAITING))]
     while found[-1].more:
-        found.append((yield from look(looks.WAITING, str(found[-1].rows[-1].number))))
+        found.append((yield from look_at(looks.WAITING, str(found[-1].rows[-1].number))))
     return found
 
 
@@ -269,7 +269,7 @@ def lists(session: Session) -> Plan[list[ListView]]:
 
 def list_members(session: Session, name: str) -> Plan[list[str]]:
     """The members of one list; raises QueueNotFound."""
-    return list((yield from look(looks.LIST, name)).members)
+    return list((yield from look_at(looks.LIST, name)).members)
 
 
 def _list(what: str, name: str, members: Sequence[str]) -> Plan[ListView]:
@@ -318,7 +318,7 @@ def explain_name(session: Session, name: str) -> Plan[list[NameView]]:
     Raises:
         IllegalFormatName, IllegalPathName: It cannot be read as one.
     """
-    return look(looks.EXPLAIN_NAME, name)
+    return look_at(looks.EXPLAIN_NAME, name)
 
 
 # ---- steering it -------------------------------------------------------------------------------
@@ -431,7 +431,7 @@ def scrub_stop(session: Session) -> Plan[None]:
 
 def scrub_status(session: Session) -> Plan[ScrubView]:
     """How far the scrub has come that runs, or that ran last."""
-    return look(looks.SCRUB)
+    return look_at(looks.SCRUB)
 
 
 def action(session: Session, action: str, destination: str = "") -> Plan[int | None]:

@@ -24,9 +24,9 @@ def _nothing() -> Plan[None]:
 
 
 DONE: Final = _nothing()
-"""A plan that is over: what an operation returns that had nothing to ask. It can be gone through as
-often as one likes, and whoever knows it need not (``_run`` of a transaction): most sends only add
-to what goes with the commit, and to make and run a plan for each cost a third of them."""
+"""A plan that is over: an operation returns it that has nothing to ask. It can run any number of
+times, and a caller who knows it need not run it (``_run`` of a transaction): most sends only add to
+the content of the commit, and a plan for each send cost a third of its time."""
 for _ in DONE:
     raise AssertionError("a plan that asks nothing has asked")
 
@@ -68,8 +68,8 @@ def within(plan: Plan[T], until: float | None) -> Plan[T]:
         return value
 
 
-def look(look: LookEntry[T], name: str = "") -> Plan[T]:
-    """What a queue manager tells of itself."""
+def look_at(look: LookEntry[T], name: str = "") -> Plan[T]:
+    """Ask a queue manager for one of its views."""
     return ask(requests.Look(look.what, name), look.kind)
 
 

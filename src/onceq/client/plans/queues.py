@@ -14,7 +14,7 @@ from uuid import UUID
 
 from onceq import errors
 from onceq.client.link import Session
-from onceq.client.plans.plan import Plan, ask, do, look, look_at_all, look_at_page
+from onceq.client.plans.plan import Plan, ask, do, look_at, look_at_all, look_at_page
 from onceq.model import requests
 from onceq.model.identity import GUID_BYTES, guid_text
 from onceq.model.letters import ALL, Filter
@@ -149,7 +149,7 @@ def purge(session: Session, name: str) -> Plan[int]:
 
 def queue(session: Session, name: str) -> Plan[QueueView]:
     """One queue; raises QueueNotFound."""
-    return look(looks.QUEUE, name)
+    return look_at(looks.QUEUE, name)
 
 
 def count_range(
@@ -177,7 +177,7 @@ def count_range(
         if bytes and size <= 0:
             return total
         asked = RangeAsked(queue, after, last, messages and messages - total.messages, size)
-        some = yield from look(looks.RANGE, asked.text())
+        some = yield from look_at(looks.RANGE, asked.text())
         if bytes and total.messages and some.bytes > size:
             # Its first message alone is too large, and is not the first of all.
             return total
@@ -233,15 +233,15 @@ def queue_page(
 
 
 def consumers(session: Session, queue: str) -> Plan[list[ConsumerView]]:
-    """Who works on a queue now: who holds messages of it, the oldest first, then who waits at it,
-    and then who has only opened it. Who may look at the queue, and not at the whole queue manager,
-    sees what is his own.
+    """List who works on a queue now: the holders of its messages, the oldest first, then those who
+    wait at it, and then those who have only opened it. A user who may look at the queue, but not at
+    the whole queue manager, sees only their own entries.
 
     Raises:
         QueueNotFound: There is no such queue here.
         InvalidParameter: The queue manager is of an older version, which does not tell it.
     """
-    return look(looks.CONSUMERS, queue)
+    return look_at(looks.CONSUMERS, queue)
 
 
 LOOK_S: Final = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -284,12 +284,12 @@ def start_job(
 
 def jobs(session: Session) -> Plan[list[JobView]]:
     """Jobs that run, and the last that are over, the oldest first, without ``failures``."""
-    return look(looks.JOBS)
+    return look_at(looks.JOBS)
 
 
 def job(session: Session, number: int) -> Plan[JobView]:
     """One job, and its first JOB_FAILURES_MAX ``failures``; raises InvalidParameter."""
-    return look(looks.JOB, str(number))
+    return look_at(looks.JOB, str(number))
 
 
 def job_destinations(session: Session, job: JobView) -> Plan[list[str]]:
@@ -415,14 +415,14 @@ def trail(session: Session, after: int = 0) -> Plan[list[ActView]]:
         after: Only those behind this number.
     """
     found: list[ActView] = []
-    while some := (yield from look(looks.TRAIL, str(found[-1].number if found else after))):
+    while some := (yield from look_at(looks.TRAIL, str(found[-1].number if found else after))):
         found += some
     return found
 
 
 def trail_end(session: Session) -> Plan[TrailView]:
     """The digest of the last act of administration, and what is held of the trails of others."""
-    return look(looks.TRAIL_END)
+    return look_at(looks.TRAIL_END)
 
 
 def words_of(rights: Words) -> list[str]:

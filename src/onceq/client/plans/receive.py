@@ -268,8 +268,8 @@ def renew(handle: Handle, lease_ms: int) -> Plan[None]:
 
 
 def readers(session: Session, queue: str) -> Plan[list[ReaderView]]:
-    """Who has read a queue and removed what he had read, the last one first; of all queues if none
-    is named."""
+    """List the readers that have removed messages of a queue after reading them, the last one
+    first; those of all queues if none is named."""
     found = yield from look_at_all(session, looks.READERS, queue)
     return sorted(found, key=lambda one: -one.since)
 

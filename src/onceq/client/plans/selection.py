@@ -109,7 +109,7 @@ def wait_ms(timeout: float | None) -> int:
         return -1
     if not timeout >= 0:
         raise errors.InvalidParameter(
-            f"a timeout is a number of seconds from 0, or None, which waits for ever; not {timeout}"
+            f"a timeout is a number of seconds from 0, or None, which never ends; not {timeout}"
         )
     return math.ceil(timeout * 1000)
 

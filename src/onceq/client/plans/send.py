@@ -18,7 +18,7 @@ from typing import Any, Final, Unpack
 from onceq import errors
 from onceq.client.link import LinkRequest, Session
 from onceq.client.plans.handles import know_destination
-from onceq.client.plans.plan import Plan, ask, do, look, look_at_all, within
+from onceq.client.plans.plan import Plan, ask, do, look_at, look_at_all, within
 from onceq.client.plans.selection import wait_ms
 from onceq.client.plans.unit_of_work import Unit, not_committed
 from onceq.client.properties import (
@@ -180,7 +180,7 @@ def _put(session: Session, item: SendItem, before: MessageIds) -> Plan[Sent]:
             raise
         raise errors.OperationCancelled(
             f"{len(before)} messages of this batch were sent, and the others were not: the queue "
-            f"was made anew meanwhile ({error.text})"
+            f"was deleted and created again meanwhile ({error.text})"
         ) from error
 
 
@@ -269,7 +269,7 @@ def _prepare(session: Session) -> Plan[str]:
     What is older than TRACKING_AGE_S is removed from it on this occasion.
     """
     try:
-        found = yield from look(looks.QUEUE, QUEUE)
+        found = yield from look_at(looks.QUEUE, QUEUE)
     except errors.QueueNotFound:
         request = requests.CreateQueue(
             {"name": QUEUE.partition("\\")[2], "label": "what became of tracked messages",
@@ -277,7 +277,7 @@ def _prepare(session: Session) -> Plan[str]:
         )  # fmt: skip
         with suppress(errors.QueueExists):  # another one of this application has made it meanwhile
             yield from do(request)
-        found = yield from look(looks.QUEUE, QUEUE)
+        found = yield from look_at(looks.QUEUE, QUEUE)
     yield from remove_older(QUEUE, session.now_s() - limits.TRACKING_AGE_S)
     return found.format_name
 
@@ -300,7 +300,7 @@ def remove_older(queue: str, before_s: int) -> Plan[None]:
 
 def copies(destination: str) -> Plan[tuple[str, ...]]:
     """The names of the queues that a send to a destination goes to."""
-    return tuple((yield from look(looks.COPIES, destination)))
+    return tuple((yield from look_at(looks.COPIES, destination)))
 
 
 # ---- looking ---------------------------------------------------------------------------------
@@ -362,8 +362,8 @@ def _spelled(text: str, computer: str) -> str:
 
 
 def _note(told: dict[str, Ending], destination: str, message_class: int, at: int) -> None:
-    """Of what is told of one copy, what says more: an end more than an arrival, and what is
-    certain more than a doubt."""
+    """Keep the report about a copy that says more: an end says more than an arrival, and a
+    certainty more than a doubt."""
     key = destination.casefold()
     state, text = ENDS.get(message_class, ("refused", f"class {message_class:#06x} says why"))
     now = Ending(destination, state, text, message_class, at)

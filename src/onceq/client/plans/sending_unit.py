@@ -78,7 +78,7 @@ def _joined(first: Run, more: list[Run]) -> Run:
 
 
 def offered(gathered: list[Gathered], clock: Callable[[], float]) -> list[Gathered]:
-    """What was gathered, for a frame: whole, and as old as it is now."""
+    """Complete gathered messages for a frame: join their runs, and set their ages."""
     now = int(clock()) if gathered else 0
     for item in gathered:
         item.age_s = now - item.second
@@ -378,8 +378,8 @@ class SendingUnit:
             self._items.append(Gathered(destination, PLAIN, run, 0, own, values, second))
 
     def _ship(self) -> Plan[None]:
-        """Send ahead what was gathered. These calls have succeeded, so that whatever is wrong with
-        one of them dooms the transaction."""
+        """Send the gathered messages ahead of the commit. Their calls have already succeeded, so a
+        fault in one of them dooms the transaction."""
         yield from self.begin()
         items, self._items, self._bytes, self._messages = self._items, [], 0, 0
         try:

@@ -81,7 +81,7 @@ class AsyncConnected(ForTasks):
         """The link, connected again if it broke."""
         link = self._link
         link.check_loop()
-        if await link.look():
+        if await link.check_alive():
             return link
         async with self._lock:
             if self._closed:
@@ -107,7 +107,7 @@ class AsyncConnected(ForTasks):
                     raise  # One that is silent takes all of the time for connecting each time.
                 await asyncio.sleep(wait)
         try:
-            self._state.heard(link.greeting)
+            self._state.note_greeting(link.greeting)
         except ServiceNotAvailable:
             link.close()
             raise
@@ -132,7 +132,7 @@ class AsyncConnected(ForTasks):
                     if link is None:
                         link = on.link if on is not None else None
                     if link is None:
-                        link = self._link if await self._link.look() else await self.live()
+                        link = self._link if await self._link.check_alive() else await self.live()
                         if on is not None:
                             on.link = link
                 except ServiceNotAvailable as error:

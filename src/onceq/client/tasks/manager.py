@@ -91,11 +91,11 @@ class AsyncOpenQueue(ForTasks):
     def is_open(self) -> bool:
         """Whether its connection still lives, as far as that can be known without asking."""
         return bool(self.handle) and self._on.alive  # tasks
-        # threads: return bool(self.handle) and self._on.look()
+        # threads: return bool(self.handle) and self._on.check_alive()
 
     async def _run(self, plan: Plan[T]) -> T:
         """Carry a plan out on the connection of the handle (for the classes of this package)."""
-        self._state.check(alive=await self._on.look())
+        self._state.check(alive=await self._on.check_alive())
         return await self._manager._run(plan, self._on)
 
     receive = tasks(handles.receive)

@@ -62,9 +62,9 @@ class Pinned(MutableRecord):
 
     link: AsyncAsking | None = None
 
-    async def look(self) -> bool:
+    async def check_alive(self) -> bool:
         """Whether it lives, as far as can be known without asking."""
-        return self.link is not None and await self.link.look()
+        return self.link is not None and await self.link.check_alive()
 
     @property
     def alive(self) -> bool:

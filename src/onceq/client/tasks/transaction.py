@@ -148,7 +148,7 @@ class AsyncTransaction(ForTasks):
         """Carry a plan out, always on the connection that the transaction was begun on (for the
         classes of this package). Until it is begun a plan that asks nothing needs none."""
         unit, on = self._state, self._on
-        if unit.begun and not await on.look():
+        if unit.begun and not await on.check_alive():
             unit.check_open()
             raise unit.lost()
         if plan is DONE:

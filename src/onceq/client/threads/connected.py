@@ -120,7 +120,7 @@ class Connected(StaysHere):
 
     def _live(self) -> ThreadLink:
         link = self._link
-        if link.look():
+        if link.check_alive():
             return link
         with self._lock:
             if self._closed:
@@ -146,7 +146,7 @@ class Connected(StaysHere):
                     raise  # One that is silent takes all of the time for connecting each time.
                 pause(wait)
         try:
-            self._state.heard(link.greeting)
+            self._state.note_greeting(link.greeting)
         except ServiceNotAvailable:
             link.close()
             raise
@@ -175,7 +175,7 @@ class Connected(StaysHere):
                     if link is None:
                         link = on.link if on is not None else None
                     if link is None:
-                        link = self._link if self._link.look() else self._live()
+                        link = self._link if self._link.check_alive() else self._live()
                         if on is not None:
                             on.link = link
                     if self._state.life is not life:  # A fork came in the middle of this call.

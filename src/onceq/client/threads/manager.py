@@ -84,11 +84,11 @@ class OpenQueue(StaysHere):
     @property
     def is_open(self) -> bool:
         """Whether its connection still lives, as far as that can be known without asking."""
-        return bool(self.handle) and self._on.look()
+        return bool(self.handle) and self._on.check_alive()
 
     def _run(self, plan: Plan[T]) -> T:
         """Carry a plan out on the connection of the handle (for the classes of this package)."""
-        self._state.check(alive=self._on.look())
+        self._state.check(alive=self._on.check_alive())
         return self._manager._run(plan, self._on)
 
     receive = threads(handles.receive)

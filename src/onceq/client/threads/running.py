@@ -63,9 +63,9 @@ class Pinned(MutableRecord):
 
     link: ThreadLink | None = None
 
-    def look(self) -> bool:
+    def check_alive(self) -> bool:
         """Whether it lives, as far as can be known without asking."""
-        return self.link is not None and self.link.look()
+        return self.link is not None and self.link.check_alive()
 
     @property
     def alive(self) -> bool:

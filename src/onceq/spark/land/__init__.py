@@ -16,8 +16,8 @@ once. For batch N, in this order (``run.Landing.write``):
 5. ``_onceq/done.json`` says that N is done; an attempt that finds this does nothing at all, also
    where the messages are gone already (``memory``).
 
-Only after that Spark hears that N is written, and only after that messages are removed. So what is
-gone from a queue stands in durable files (after a loss of power, too), and each message is one row.
+Only after that Spark hears that N is written, and only after that messages are removed. So each
+message that is gone from a queue is one row in durable files (after a loss of power, too).
 Spark's own file sink keeps that promise in its list ``_spark_metadata`` alone, which other readers
 do not know: to them its folder has files that count twice, and empty ones.
 

@@ -63,7 +63,7 @@ def _reason(fields: Sequence[Field], *, ignore_unknown: bool) -> Column:
 
     text = sql.col(TEXT)
     names = sql.json_object_keys(text)
-    # One value and nothing else is what can stand in a list before another value.
+    # Only one whole value can come before another value in a list.
     listed = sql.concat(sql.lit("["), text, sql.lit(f',"{END}"]'))
     alone = sql.get_json_object(listed, "$[1]") == END
     found = sql.when(~_whole(), "the body is not text in its encoding")
@@ -228,7 +228,7 @@ def _field(field: Mapping[str, Any], named: dict[str, Any]) -> dict[str, Any]:
 
 
 def decoder(text: str) -> Callable[[bytes], dict[str, Any]]:
-    """What makes a record of a body; it raises whatever is wrong, in words."""
+    """Return a function that makes a record of a body, and raises ValueError with the reason."""
     from fastavro import parse_schema, schemaless_reader
 
     def without_uuid(found: dict[str, Any]) -> dict[str, Any]:
@@ -241,7 +241,7 @@ def decoder(text: str) -> Callable[[bytes], dict[str, Any]]:
         stream = BytesIO(body)
         try:
             record: dict[str, Any] = schemaless_reader(stream, schema, None)
-        except Exception:  # noqa: BLE001 - whatever bytes do to it: they are no record
+        except Exception:  # noqa: BLE001 - after any error the bytes are no record
             raise ValueError(NO_RECORD) from None
         if stream.tell() < len(body):
             raise ValueError(MORE)

@@ -60,7 +60,7 @@ class Folder(NoopCatalog):  # type: ignore[misc]
         return self.metadata / f"v{version}.metadata.json"
 
     def load_table(self, identifier: Any) -> Table:
-        """The table as it is now."""
+        """Load the table in its present state."""
         from pyiceberg.io import load_file_io
         from pyiceberg.serializers import FromInputFile
 
@@ -150,7 +150,7 @@ class IcebergTable:
         self._by = by
 
     def _open(self) -> Table | None:
-        """The table as it is now; None if there is none yet."""
+        """Load the table in its present state; None if there is none yet."""
         return self._folder.load_table(NAME) if self._folder.version() else None
 
     def has(self, batch: int) -> bool:
@@ -178,7 +178,7 @@ class IcebergTable:
         import pyarrow as pa
         import pyarrow.parquet as parquet
 
-        # A file as it is, and not what Spark says of it: this is what the table must match.
+        # The schema of the file itself, and not the one of Spark: the table must match the file.
         arrow = pa.schema([field.with_nullable(True) for field in parquet.read_schema(path)])
         table = self._open()
         if table is None:

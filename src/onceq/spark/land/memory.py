@@ -208,7 +208,7 @@ class LandMemory:
         write_json(self._path, wished)
 
     def _begun(self) -> bool:
-        """Whether messages may stand in the table already, by the plan that stands there."""
+        """Return whether the table may hold messages already, by the plan in its folder."""
         offsets = self.checkpoint / "offsets"
         planned = offsets.is_dir() and any(offsets.iterdir())
         return planned or self._state.exists() or self.kept["format"] > FORMAT
@@ -219,12 +219,12 @@ class LandMemory:
         for name, said in FIXED.items():
             if _differs(name, self.kept, wished):
                 raise wrong(
-                    f"{self._to} was landed in with {said} {_said(self.kept[name])}, not "
-                    f"{_said(wished[name])}; go on in the same way, or in another folder"
+                    f"{self._to} was landed in with {said} {_quote(self.kept[name])}, not "
+                    f"{_quote(wished[name])}; go on in the same way, or in another folder"
                 )
         if self._state.exists():
             self.counts = LandedCounts(**json.loads(self._state.read_text()))
-            # Without Spark's record of the last batch the numbers of batches begin anew, and new
+            # Without Spark's record of the last batch the numbers of batches start again, and new
             # messages would be taken for those that are done.
             last = self.counts.batch
             if last >= 0 and not self._planned(last).exists():
@@ -236,8 +236,8 @@ class LandMemory:
         if before is None or before == after:
             return
         check_change(before, after, allowed=self._plan.evolve)
-        # A batch that was begun may stand in one of its two tables already: by another schema a row
-        # could be bad that was good, and stand in both.
+        # A batch that was begun may be in one of its two tables already: by another schema a row
+        # could be bad that was good, and be in both.
         following = self.counts.batch + 1
         if self._planned(following).exists():
             raise wrong(
@@ -290,5 +290,5 @@ def _differs(name: str, kept: Mapping[str, Any], wished: Mapping[str, Any]) -> b
     return bool(one != other)
 
 
-def _said(value: Any) -> str:
+def _quote(value: Any) -> str:
     return repr(",".join(value)) if isinstance(value, list) else repr(value)

@@ -242,8 +242,9 @@ def check_change(before: Sequence[Field], after: Sequence[Field], *, allowed: bo
             )
         if now[name]["type"] != field["type"]:
             raise wrong(
-                f"column {name!r} is {_said(field)} in the table and {_said(now[name])} in the "
-                "schema; take the type that it had, or land in another folder"
+                f"column {name!r} is {_describe_type(field)} in the table and "
+                f"{_describe_type(now[name])} in the schema; take the type that it "
+                "had, or land in another folder"
             )
         if field["nullable"] and not now[name]["nullable"]:
             raise wrong(
@@ -272,6 +273,6 @@ def _strict_inside(kind: Any) -> bool:
     return any(strict) or any(map(_strict_inside, kind.values()))
 
 
-def _said(field: Field) -> str:
+def _describe_type(field: Field) -> str:
     kind = field["type"]
     return kind if isinstance(kind, str) else json.dumps(kind)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FILE_ROWS: Final = 200_000
 """Rows of one file that is kept, and the most of one step, which is one transaction."""
 STEP_S: Final = 1.0
-"""With a pace, about so many seconds of it make one step: a step costs some tenths of a second."""
+"""With a pace, the seconds of it that make one step: a step costs some tenths of a second."""
 CONNECT_S_MAX: Final = 10.0
 _TIME: Final = "_onceq_time"
 _PART: Final = re.compile(r"part-(\d+)-.*?(?:-c|\.c)(\d+)\.")

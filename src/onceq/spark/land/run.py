@@ -88,8 +88,8 @@ def land(
     """Carry a plan out; SIGINT and SIGTERM end it between two batches.
 
     Args:
-        say: Is told of each batch that is done.
-        tell: Is told what is done before and after the batches.
+        say: Is called for each batch that is done.
+        tell: Is called with a sentence for each step before and after the batches.
 
     Raises:
         ConfigurationError: The folder is not one for this, or was landed in otherwise.
@@ -203,10 +203,10 @@ def _options(plan: LandPlan, subscription: str) -> dict[str, str]:
 
 
 def _remove_done(memory: LandMemory, options: Mapping[str, str]) -> None:
-    """Remove what the last batch has read: Spark would only ask for it at the next start.
+    """Remove the messages of the last batch: Spark would only ask for it at the next start.
 
-    Nobody who has asked to stop waits for a queue manager that is away: then it is removed at the
-    next start.
+    A user who has asked for the end does not wait for a queue manager that is away: then the next
+    start removes them.
     """
     end = memory.end_of_last()
     if end is not None:
@@ -323,8 +323,8 @@ def _loose(frame: DataFrame) -> StructType:
     return StructType([StructField(field.name, field.dataType) for field in frame.schema.fields])
 
 
-def look(plan: LandPlan) -> None:
-    """Look for the queues: what is mistyped, or no stream, is told before Spark has started.
+def check_queues(plan: LandPlan) -> None:
+    """Check the queues, so that a wrong name, or one of no stream, fails before Spark starts.
 
     A queue manager that is away may come back; the query waits for it.
 
@@ -345,18 +345,18 @@ def held(plan: LandPlan) -> int:
     try:
         return sum(sight.messages for _, sight in _sights(plan) if sight.locked)
     except OnceqError:
-        return 0  # What was landed is landed, whatever has become of a queue meanwhile.
+        return 0  # The landing is complete, even if a queue is gone meanwhile.
 
 
 def _sights(plan: LandPlan) -> Iterator[tuple[SourceTarget, QueueSample]]:
-    """The queues as they are now; nothing of a queue manager that does not answer."""
+    """Yield the present state of each queue; nothing of a queue manager that does not answer."""
     options = parse({**_options(plan, ""), "numRetries": "0"}, stream=True)
     for target in options.targets:
         with (
             contextlib.suppress(ServiceNotAvailable),
             LazyConnection(target.manager, options.patience, options.credentials) as access,
         ):
-            yield target, access.look(target.queue)
+            yield target, access.sample(target.queue)
 
 
 def run(
@@ -365,13 +365,13 @@ def run(
     """``land`` in a session of its own.
 
     Args:
-        tell: Is told what is done before and after the batches, and what the source says meanwhile,
-            which may be in another thread.
+        tell: Is called with a sentence for each step before and after the batches, and for each one
+            of the source meanwhile, maybe in another thread.
     """
     from onceq.spark.runtime import quiet_session
 
     plan.check()
-    look(plan)
+    check_queues(plan)
     # What a batch died of comes as an error; py4j would print it in the middle of ours as well,
     # and the end of a batch that is given up.
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)

@@ -102,7 +102,7 @@ class DeltaTable:
         self._synced: set[str] = set()
 
     def _open(self) -> Any:
-        """The table as it is now; None if there is none yet."""
+        """Load the table in its present state; None if there is none yet."""
         import deltalake
 
         if not (self._to / LOG).is_dir() or not deltalake.DeltaTable.is_deltatable(str(self._to)):

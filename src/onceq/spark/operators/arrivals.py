@@ -158,12 +158,12 @@ def sound_of(rows: Any) -> Flags:
     return found
 
 
-def told(
+def build_outcomes(
     messages: ArrivingMessages, sound: Flags, refusals: Ints, now_s: Ints, work: Settler
 ) -> Any:
-    """A structure of the columns ``ADDED`` for each row.
+    """Build a structure of the columns ``ADDED`` for each row.
 
-    Of what is no message nothing is told, and no copy is kept: nobody can say which.
+    A row that is no message has no outcome and keeps no copy: nobody can say which.
     """
     found = rules.settle(
         messages, refusals, now_s, permit_insecure_nacks=work.permit_insecure_nacks

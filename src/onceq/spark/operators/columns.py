@@ -202,7 +202,7 @@ def _whole(column: Any) -> Any:
 
 
 def bucket_of(keys: Any, buckets: int) -> Ints:
-    """The bucket of each key: the same one on every machine, for ever."""
+    """Return the bucket of each key: the same one on every machine and in every version."""
     raw = keys.cast(pa.binary()).to_pylist()
     return np.fromiter((crc32(key) % buckets for key in raw), np.int64, len(raw))
 

@@ -260,9 +260,9 @@ def eod_filter(
         order_by: Columns that say in which order the messages arrived. Without it ``lookupId``,
             if there is one; else streams and numbers, which undoes any disorder inside one
             micro-batch, or inside the whole of a frame that is no stream.
-        retire_after_s: Streams only: forget a stream when nothing was seen of it for so many
-            seconds; 0: never. Not less than four days, the time in which a message may still be
-            on its way.
+        retire_after_s: Streams only: forget a stream when nothing was seen of it for this time;
+            0: never. Not less than four days, the time in which a message may still be on its
+            way.
         buckets: Streams only: how many tasks can share the work at one time, settled for the
             life of the checkpoint.
 

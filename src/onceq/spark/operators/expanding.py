@@ -36,7 +36,7 @@ ADDED: Final = {
 }  # fmt: skip
 REFUSED_BY: Final = {"refusal": (TEXT, "what expand_destinations adds")}
 TEXTS_MAX: Final = 65_536
-"""Distinct destinations that a task remembers; behind it, it begins anew."""
+"""Distinct destinations that a task remembers; beyond them it forgets all, and starts again."""
 
 
 @dataclass(frozen=True, slots=True)

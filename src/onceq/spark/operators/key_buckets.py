@@ -3,9 +3,9 @@
 It also packs rows into Arrow parcels, one for each bucket of keys.
 
 ``BucketRecords`` has one record for each key of a bucket, read and written as one table with the
-rows of a micro-batch, so that the state store sees one value for thousands of keys. The number of
-buckets stands in it: with another number the keys would lie elsewhere, and the operator would
-decide again what it has decided.
+rows of a micro-batch, so that the state store sees one value for thousands of keys. It holds the
+number of buckets: with another number the keys would lie elsewhere, and the operator would decide
+again what it has decided.
 
 On a stream Spark keeps the memory of each bucket with the checkpoint, and the rows of a micro-batch
 travel to it in parcels (``row_packing``).
@@ -52,7 +52,7 @@ OUT_ROWS: Final = 32_768
 """Rows of one parcel that an operator makes."""
 
 RUN_ROWS: Final = 1_024
-"""Rows that are left where they are if so many, on average, stand in order already."""
+"""The average length of ordered runs from which on rows are left where they are."""
 PARCELS_BYTES_MAX: Final = (1 << 31) - 1
 """Of one array of parcels, or one column: Arrow's binary type, which Spark wants, counts with 32
 bits."""
@@ -222,8 +222,8 @@ VERSION: Final = b"1"
 KEY: Final = "key"
 
 
-def _made(table: Any) -> tuple[str, str]:
-    """For how many buckets a table was written, and in which format."""
+def _read_layout(table: Any) -> tuple[str, str]:
+    """Return the number of buckets that a table was written for, and its format."""
     found = table.schema.metadata or {}
     return found.get(b"buckets", b"?").decode(), found.get(b"version", b"?").decode()
 
@@ -244,7 +244,7 @@ class BucketRecords:
     def read(cls, blob: bytes, buckets: int) -> BucketRecords:
         """What ``write`` wrote; raises ConfigurationError if it was for other buckets."""
         table = unpack(blob)
-        was, version = _made(table)
+        was, version = _read_layout(table)
         if (was, version) != (str(buckets), VERSION.decode()):
             raise wrong(
                 f"this checkpoint was made with buckets={was} and format {version} of the state; "
@@ -267,7 +267,7 @@ class BucketRecords:
         """
         try:
             table = unpack(blob)
-            _, version = _made(table)
+            _, version = _read_layout(table)
         except (pa.ArrowException, OSError, UnicodeDecodeError):
             raise wrong(f"{place} has a state that is none of an operator of onceq") from None
         if version != VERSION.decode():

@@ -96,7 +96,7 @@ def numbered_before(after: Any, what: str, key: Sequence[str], buckets: int) -> 
         sql.col("sendOrder").cast("bigint").alias("send"),
     )
     there = after.dropna("any", subset=[*key, "commitOrder", "sendOrder", "seqNumber"])
-    # The last row of each pair as it is spelled.
+    # The last row of each pair by its exact spelling.
     lasts = there.groupBy(*key).agg(sql.max(place).alias("at"))
     named = lasts.select(
         *key, sql.col("at.stream").cast("string").alias("stream"), "at.last", "at.commit", "at.send"
@@ -326,7 +326,7 @@ class Numbering:
         codes, keys, good = keyed(table, KEY)
         held, at = memory.of(keys)
         self._before.fill(held, keys, at < 0)
-        messages, acknowledged = _heard(table, codes, good, held)
+        messages, acknowledged = _read_acknowledgments(table, codes, good, held)
         commits, fine = _places(table["commitOrder"])
         sends, sound = _places(table["sendOrder"])
         good &= messages & fine & sound
@@ -354,10 +354,12 @@ class Numbering:
         return NumberedRows(codes, messages, streams[codes], numbers, after)
 
 
-def _heard(table: Any, codes: Ints, good: Flags, held: Mapping[str, Any]) -> tuple[Flags, Ints]:
-    """Which rows are messages, and up to where each stream is acknowledged.
+def _read_acknowledgments(
+    table: Any, codes: Ints, good: Flags, held: Mapping[str, Any]
+) -> tuple[Flags, Ints]:
+    """Return which rows are messages, and up to where each stream is acknowledged.
 
-    What tells of another stream, or of a number that was not given, tells nothing (EOD-10).
+    An acknowledgment of another stream, or of a number that was not given, does not count (EOD-10).
     """
     acknowledged = held["acknowledged"].copy()
     if ACK_NUMBER not in table.column_names:

@@ -32,12 +32,12 @@ from onceq.spark.operators.arrivals import (
     UNLIMITED,
     QueueSetup,
     Settler,
+    build_outcomes,
     leaves,
     messages_of,
     micros,
     one,
     sound_of,
-    told,
     whole,
     with_answers,
 )
@@ -105,7 +105,7 @@ def without_room(m: Arrivals, limits: Ints, held: Held) -> Flags:
         limits: Bytes that each queue may hold.
         held: What lies there before.
     """
-    # A queue has room for ever if it has for all of this at once.
+    # A queue that has room for all of this at once has room at every moment.
     most = np.zeros(len(limits), np.int64)
     np.add.at(most, held.queues, held.sizes)
     np.add.at(most, m.queues, m.sizes)
@@ -155,7 +155,7 @@ def _occupied(m: Arrivals, queues: int, held: Held) -> Ints:
         np.add.at(left, at[seen], sizes[seen])
 
     sizes = np.where(m.enters, m.sizes, 0)
-    # Nothing leaves before it has come, whatever its times say.
+    # No message leaves before it has come, even if its times say so.
     leave(m.queues, m.leaves, sizes, np.arange(len(m.queues)) + 1)
     leave(held.queues, held.leaves, held.sizes, 0)
     come, gone = np.cumsum(sizes) - sizes, np.cumsum(left)
@@ -253,7 +253,7 @@ class Limited:
         )  # fmt: skip
         full = without_room(arrivals, limits, held)
         refusals[rows[full]] = MessageClass.NACK_QUEUE_EXCEED_QUOTA
-        found = told(messages, sound, refusals, clock, self._settler)
+        found = build_outcomes(messages, sound, refusals, clock, self._settler)
         left, last = after(arrivals, arrivals.enters & ~full, held, since)
         fields = {"leaves": left.leaves, "bytes": left.sizes, "since": last[left.queues]}
         there = keys.take(pa.array(left.queues))

@@ -175,8 +175,8 @@ def number(
     """Give each message the next number of its stream, in the order of commits and, inside a
     transaction, of sends (EOD-3 to EOD-5). The number before is the previous one.
 
-    What comes for a place that numbering has reached is a repetition, or too late to stand in
-    commit order; it gets no number.
+    A message for a place that numbering has reached is a repetition, or too late for the order of
+    commits; it gets no number.
 
     Args:
         keys: For each row the place of its pair of sender and queue in ``lasts``.

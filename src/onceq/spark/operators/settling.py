@@ -34,7 +34,7 @@ from onceq.spark.argument_checks import (
     require_frame,
     require_integer,
     require_session,
-    shown,
+    shorten,
     wrong,
 )
 from onceq.spark.operators import eod, numbering, quotas, rules
@@ -44,10 +44,10 @@ from onceq.spark.operators.arrivals import (
     DECIDING,
     OPTIONAL,
     Settler,
+    build_outcomes,
     messages_of,
     queue_table,
     sound_of,
-    told,
 )
 from onceq.spark.operators.columns import (
     SEPARATOR,
@@ -223,13 +223,13 @@ def each(work: Settler, names: Sequence[str]) -> Answers:
             rows = pa.record_batch(list(columns), names=list(names))
             now_s = rows.column(CLOCK).to_numpy().astype(np.int64)
             messages = messages_of(rows, work, now_s)
-            yield told(messages, sound_of(rows), rules.refused(messages), now_s, work)
+            yield build_outcomes(messages, sound_of(rows), rules.refused(messages), now_s, work)
 
     return answers
 
 
 def _order(frame: Any, order_by: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The columns that say in which order rows count; none: that of their arrival."""
+    """Return the columns by which rows are ordered; none: by their arrival."""
     return () if order_by is None else order_of(frame, WHAT, order_by)
 
 
@@ -282,7 +282,7 @@ def state(
     """
     require_session(spark, "state")
     if operator not in KINDS:
-        raise wrong(f"state: operator is one of {', '.join(KINDS)}, not {shown(operator)}")
+        raise wrong(f"state: operator is one of {', '.join(KINDS)}, not {shorten(operator)}")
     if not isinstance(checkpoint, str | os.PathLike) or not str(checkpoint):
         raise wrong(f"state: checkpoint is the path of one, not {described(checkpoint)}")
     place = os.fspath(checkpoint)

@@ -66,7 +66,7 @@ def asked_again(
                 most = min(patience.retry_s, WRONG_S_MAX) if wrong else patience.retry_s
                 spell = Spell(replace(patience, retry_s=most), place)
             if not spell.again(error):
-                raise coded(error, place + spell.said()) from None
+                raise coded(error, place + spell.describe_tries()) from None
         else:
             if spell is not None:
                 spell.over()
@@ -130,7 +130,7 @@ class Line:
 BRANCH_BYTES: Final = 12 << 20
 """Bodies of one branch, which are kept until it is prepared: its record and its memory stay
 moderate. With headers before bodies of 1 KiB its record still fits into a segment of the log, and
-takes a used one. A larger one gets a file of its own, whose memory the system has to find anew:
+takes a used one. A larger one gets a file of its own, whose memory the system has to find again:
 that were 2.4 us a message of the queue manager's processor, beside 0.4 (1 KiB, 16 MiB)."""
 BRANCH_MESSAGES: Final = 50_000
 

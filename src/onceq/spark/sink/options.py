@@ -39,7 +39,7 @@ from onceq.spark.connections import (
 
 VERSION_MAX: Final = (1 << 63) - 1
 LIFETIME_S_MAX: Final = 0xFFFF_FFFE
-"""Seconds; one more would be "for ever", which is said by saying nothing."""
+"""Seconds; one more would mean "no limit", which a message says by having no such value."""
 CHECKPOINT: Final = "checkpointLocation"
 """Spark hands it to every sink."""
 

@@ -59,7 +59,7 @@ QUERY_ID: Final = "sql.streaming.queryId"
 BATCH_ID: Final = "streaming.sql.batchId"
 
 _CURE: Final = (
-    "the number belongs to the name, whatever the queue, so give each write a txnAppId of its own, "
+    "the number belongs to the name, for all queues, so give each write a txnAppId of its own, "
     "also two writes of one batch; if this is the same batch and its rows come out differently "
     "each time (rand(), the time), keep them with persist(), or set the option txnRows to any"
 )
@@ -120,7 +120,7 @@ class _SinkWriter:
         told: list[StagedMessage] = [m for m in messages if isinstance(m, StagedMessage)]
         if not told:
             return
-        # The order in which tasks end means nothing: messages stand in the order of partitions.
+        # Tasks end in any order: the messages are put into the order of partitions.
         told.sort(key=lambda message: message.job.partition)
         job = told[0].job
         xids = [Xid(ONCEQ_FORMAT, *branch) for m in told for branch in m.staged.branches]
@@ -165,7 +165,7 @@ class _SinkWriter:
             final: The name is of this write alone, so nobody will come back to it.
         """
         with contextlib.suppress(OnceqError):
-            # First where it is decided: what others hear then is true for ever.
+            # First where it is decided: then the answer that others hear is final.
             self._ask(
                 lambda qms: qms[0].groups.rollback(app, version, final=final),
                 once=True, alone=True,

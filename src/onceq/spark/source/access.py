@@ -10,7 +10,7 @@ replaced, and must not remove what its successor may not have written yet.
 
 The driver's computer can die silently. Its queue manager notices that after minutes, and until then
 nothing else can receive from the queue. So a hold has a lease: a thread of the driver renews it,
-whatever Spark does, and a hold that was not renewed for ``LEASE_MS`` ends as soon as another
+also while Spark is busy, and a hold that was not renewed for ``LEASE_MS`` ends as soon as another
 receiver wants the queue. A driver that was only slow or stopped, and was not replaced, goes on. One
 that was replaced learns it from its next request: each removal names its hold.
 
@@ -149,9 +149,9 @@ class LazyConnection:
                 spell = spell or Spell(self.patience, f"the queue manager at {self.where}")
                 if not spell.again(error):
                     # Without its cause: Spark would print each of them before our last line.
-                    raise self._said(error, about, spell.said()) from None
+                    raise self._locate(error, about, spell.describe_tries()) from None
             except errors.OnceqError as error:
-                raise self._said(error, about) from None
+                raise self._locate(error, about) from None
             else:
                 if spell is not None:
                     spell.over()
@@ -165,7 +165,7 @@ class LazyConnection:
             )  # fmt: skip
         return self._manager
 
-    def _said(self, error: errors.OnceqError, about: str, tried: str = "") -> errors.OnceqError:
+    def _locate(self, error: errors.OnceqError, about: str, tried: str = "") -> errors.OnceqError:
         return coded(error, f"queue {about}, queue manager at {self.where}{tried}")
 
     # ---- looking --------------------------------------------------------------------------
@@ -178,13 +178,13 @@ class LazyConnection:
         """
         return self._do(queue, lambda manager: (manager.name, manager.id))
 
-    def look(self, queue: str) -> QueueSample:
-        """What a queue holds now; raises QueueNotFound."""
+    def sample(self, queue: str) -> QueueSample:
+        """Return the present content of a queue in figures; raises QueueNotFound."""
 
         def work(manager: QueueManager) -> QueueSample:
             view = manager.queue(queue)
             # Messages with priorities come in between others. Those of system queues do not: a
-            # copy or dead letter is put behind all that are there, whatever it was.
+            # copy or dead letter is put behind all that are there, at any priority.
             steady = view.transactional or view.system
             return QueueSample(
                 instance=view.instance if int(view.instance, 16) else manager.id,
@@ -332,11 +332,11 @@ class LazyConnection:
             yield batch
 
     def count(self, queue: str, part: Range, *, messages: int = 0, bytes: int = 0) -> RangeView:
-        """What stands in a range, up to the first message that a transaction holds.
+        """Count the messages of a range, up to the first one that a transaction holds.
 
         Args:
-            messages, bytes: It ends behind so many messages, or before more than so many bytes, but
-                behind one message at least; 0: there is no such limit.
+            messages, bytes: The most that is counted, but at least one message; 0: there is no such
+                limit.
         """
 
         def work(manager: QueueManager) -> RangeView:
@@ -358,7 +358,7 @@ class LazyConnection:
     # ---- removing -------------------------------------------------------------------------
 
     def readers(self, queue: str) -> list[ReaderView]:
-        """Who has read a queue and removed what he had read."""
+        """Return the readers that have removed messages of a queue after reading them."""
 
         def work(manager: QueueManager) -> list[ReaderView]:
             return manager._run(receive.readers(manager._state, queue))

@@ -8,7 +8,7 @@ log) takes them for batches that it has, writes nothing, and reports success. Me
 source then removes are lost. The same happens with an older copy of a checkpoint.
 
 So each removal tells the queue manager who has read: the name of the reader (``subscription``), and
-an identifier that stands in the checkpoint's offsets and in no other. A reader is refused if
+an identifier that is in the checkpoint's offsets and in no other. A reader is refused if
 
 * a reader of its name has removed messages of the queue, and its own checkpoint has no offset yet;
 * or it has itself removed messages behind the place that its checkpoint knows.
@@ -19,7 +19,7 @@ Both are decided before anything is read. A user who knows better says so: with 
 Spark also asks again for a batch that is in no commit log, and that log may have lost a file. If
 this reader has removed the batch, its messages are only in the sink, and a sink that overwrites
 would empty what it has. So such a batch is refused before any sink is opened (``check_batch``),
-whatever ``failOnDataLoss`` says.
+also with ``failOnDataLoss`` off.
 
 Upholds: I4 at the connector (nothing is removed that the sink has not written).
 """
@@ -83,7 +83,7 @@ def check(
     Args:
         place: Where the query begins, or its checkpoint is, by the keys of now.
         found: By key of a queue, who has read it.
-        told: Whether a query that begins anew was told at which places.
+        told: Whether the options of a new query say at which places it begins.
 
     Raises:
         ReadBefore: It is so.
@@ -273,7 +273,7 @@ def tell_locked(about: str, place: int) -> None:
 
 
 def causes(lost: int, gone: Mapping[str, int], locked: int) -> str:
-    """What became of so many messages, as far as it is known."""
+    """Return a phrase with the known fate of the messages that are missing."""
     told = []
     for how, count in gone.items():
         size = min(count, lost)

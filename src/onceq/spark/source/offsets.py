@@ -180,8 +180,8 @@ class QueueSample:
     """What can be seen of a queue at one moment; zeros for an empty one.
 
     Attributes:
-        instance: GUID of the queue, which it shares with its journal; of a system queue that of its
-            manager.
+        instance: GUID of the queue, which it shares with its journal; of a system queue the GUID of
+            its manager.
         apart: What tells it from others with that GUID; "" for the queue itself.
     """
 
@@ -273,7 +273,7 @@ def lag_bytes(progress: Any) -> dict[str, int]:
 
 
 def _plain(progress: Any) -> Mapping[str, Any]:
-    """Progress as a dictionary, whatever form Spark gives it."""
+    """Return progress as a dictionary, from any form that Spark gives it."""
     if progress is None:
         return {}
     if isinstance(progress, Mapping) and not hasattr(progress, "json"):
@@ -308,7 +308,7 @@ BATCH_MESSAGES: Final = 2_000_000
 
 
 class RangeCount(Protocol):
-    """Counts what stands in a range; ends it behind so many messages or bytes, if not 0."""
+    """Counts the messages of a range, up to a number of messages or bytes that is not 0."""
 
     def __call__(self, part: Range, *, messages: int, bytes: int) -> RangeView: ...
 

@@ -383,9 +383,9 @@ def asked(given: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def wanted(schema: Any, given: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of the columns that a reader is asked for, by its schema: that of the option
-    ``columns``, or one that the user has set. Capitals are as they stand there, because Spark wants
-    its columns back as it has named them.
+    """Return the names of the columns that a reader shall give. Its schema names them: the one of
+    the option ``columns``, or one that the user has set. The capitals are those of the schema,
+    because Spark wants its columns back by the names that it has given.
 
     Raises:
         ConfigurationError: There is no such column, it has another type, or schema and option
@@ -407,7 +407,7 @@ def wanted(schema: Any, given: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def known(name: str) -> str:
-    """A column's own name, whatever the capitals; raises ConfigurationError if there is none."""
+    """Return a column's own name for any capitals; raises ConfigurationError if there is none."""
     found = _BY_LETTERS.get(name.lower())
     if found is None:
         near = difflib.get_close_matches(name, COLUMNS, 1)

@@ -168,7 +168,7 @@ class Discovery:
                 continue
             queue = key.removeprefix(prefix)
             try:
-                sight = access.look(queue)
+                sight = access.sample(queue)
                 if sight.identity != identity:
                     return None
                 return access.count(queue, Range(key, place, sight.last)).messages

@@ -177,7 +177,7 @@ class OnceqReader(DataSourceReader):  # type: ignore[misc]
                 for target in targets:
                     if target.manager != manager:
                         continue
-                    sight = access.look(target.queue)
+                    sight = access.sample(target.queue)
                     guids[manager] = access.who(target.queue)[1]
                     key = target.key
                     begins = beginning(starting(access, target, sight, self._options), sight)

@@ -109,7 +109,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins; asked again when its first batch must be repeated."""
-        sights = self._look()
+        sights = self._sample_queues()
         if self._options.receive and not (self._options.subscription or self._options.keep):
             tell_removes(map(str, self._queues.targets.values()))
         to = {key: self._starting(key, sight) for key, sight in sights.items()}
@@ -117,11 +117,11 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the next batch ends; ``start`` itself if there is none."""
-        sights = self._look()
+        sights = self._sample_queues()
         found = self._resolved(Offset.unpack(start), sights)
         place = found.place
         if self._remove(place, sights, found.returned):
-            sights = self._look()
+            sights = self._sample_queues()
         # What a pattern finds later is read from its first message on, also when it was found while
         # nobody was there.
         later = self._options.pattern is not None
@@ -185,9 +185,9 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return ReadMaxRows(BATCH_MESSAGES) if self._options.messages_min > 1 else ReadAllAvailable()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """What stands in each queue, for the progress that Spark shows (``offsets.lag``)."""
+        """Return the content of each queue, for the progress that Spark shows (``offsets.lag``)."""
         try:
-            sights = self._look(hold=False)
+            sights = self._sample_queues(hold=False)
         except OnceqError:
             return None
         at = {key: self._at.get(key, max(s.first - 1, 0)) for key, s in sights.items()}
@@ -202,7 +202,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Nothing that comes later belongs to this run."""
-        self._until = {key: sight.last for key, sight in self._look().items()}
+        self._until = {key: sight.last for key, sight in self._sample_queues().items()}
 
     def _offset(
         self,
@@ -233,21 +233,21 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def _access(self, target: SourceTarget) -> LazyConnection:
         return self._queues.accesses[target.manager]
 
-    def _look(self, *, hold: bool = True) -> dict[str, QueueSample]:
-        """All queues as they are now; held before they are looked at, if they are to be."""
+    def _sample_queues(self, *, hold: bool = True) -> dict[str, QueueSample]:
+        """Sample all queues; take the hold on each one before, if ``hold`` and the options ask."""
 
-        def look(target: SourceTarget) -> QueueSample:
+        def sample(target: SourceTarget) -> QueueSample:
             access = self._access(target)
             if hold and self._options.receive:
                 access.hold(target.queue, who(self._options.subscription))
-            sight = access.look(target.queue)
+            sight = access.sample(target.queue)
             if not sight.steady:
                 raise wrong(unsteady(target, sight))
             if sight.apart and self._options.keep:
                 raise wrong(f"afterRead journal: {target} has no journal of its own")
             return sight
 
-        self._seen = self._queues.sights(look)
+        self._seen = self._queues.sights(sample)
         return self._seen
 
     def _wait(self, begins: Mapping[str, int]) -> None:
@@ -360,7 +360,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def _batch(self, place: Offset) -> Offset:
         """The end of a batch, by the keys of now."""
-        found = resolve(place, self._seen or self._look())
+        found = resolve(place, self._seen or self._sample_queues())
         gone = [part.key for part in place.ranges() if part.key not in found.keys]
         text = f"the last batch was not finished, and has messages of {', '.join(gone)}"
         if gone and self._options.fail_on_data_loss:
@@ -373,7 +373,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return found.place
 
     def _counted(self, part: Range) -> Range:
-        """A part of a range with the number of its messages: of one with holes that of now."""
+        """Return a part of a range with its number of messages: with holes the present number."""
         if part.messages is not None:
             return part
         view = self._count(part)
@@ -397,7 +397,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         try:
             place = Offset.unpack(end)
             if self._removed != place.to:
-                sights = self._look()
+                sights = self._sample_queues()
                 found = self._resolved(place, sights)
                 self._remove(found.place, sights, found.returned)
         except OnceqError as error:

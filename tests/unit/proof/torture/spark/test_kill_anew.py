@@ -42,8 +42,8 @@ def test_a_folder_has_what_its_log_names(tmp_path: Path) -> None:
     [
         ([([0, 1, 2], [2]), ([3, 4], [4])], ""),
         ([([0, 1, 2], [1, 2]), ([1, 2, 3, 4], [4])], ""),
-        ([([0, 1, 2], [2]), ([1, 2, 3, 4], [4])], "repeated: 1 stands in folders 0 and 1"),
-        ([([0, 1], [1]), ([2], [2]), ([1, 3, 4], [4])], "repeated: 1 stands in folders 0 and 2"),
+        ([([0, 1, 2], [2]), ([1, 2, 3, 4], [4])], "repeated: 1 is in folders 0 and 1"),
+        ([([0, 1], [1]), ([2], [2]), ([1, 3, 4], [4])], "repeated: 1 is in folders 0 and 2"),
         ([([0, 1, 1, 2], [2]), ([3, 4], [4])], "repeated: 1 has 2 rows in folder 0"),
         ([([0, 2], [2]), ([3, 4], [4])], "lost: 1 is nowhere"),
         ([([0, 1, 2], [2]), ([3, 4, 5], [5])], "phantom: 5 was never committed"),
