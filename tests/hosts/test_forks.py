@@ -329,7 +329,7 @@ def test_a_fork_before_a_commit_has_its_connection_leaves_it_to_the_parent(
     said = "it was committed"
     with onceq.connect(place.daemon.where) as qm:
         link: Any = qm._link
-        look = link.look
+        look = link.check_alive
 
         def forked() -> object:
             if not children:

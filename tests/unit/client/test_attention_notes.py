@@ -296,7 +296,7 @@ def told(seen: Seen, face: str, capsys: pytest.CaptureFixture[str]) -> str:
     if face == "qm metrics":
         return exposition.text(seen.counted)
     if face == "top":
-        before = top._look(seen, everything=False)  # type: ignore[arg-type]
+        before = top._read_moment(seen, everything=False)  # type: ignore[arg-type]
         top._Screen(False, False, False).show(before, before)
     else:
         commands: dict[str, Callable[[], object]] = {
