@@ -309,7 +309,8 @@ def page(found: Mapping[str, Any], traffic: Sequence[Mapping[str, Any]]) -> str:
     """
     environment = Environment(
         loader=PackageLoader("onceq.audit", ""), autoescape=True, undefined=StrictUndefined,
-        finalize=_show_text, trim_blocks=False, keep_trailing_newline=True,
+        finalize=lambda value: show_hidden(value) if type(value) is str else value,
+        trim_blocks=False, keep_trailing_newline=True,
     )  # fmt: skip
     environment.filters |= {
         "route": _route, "moment": moment, "filter_of": _filter, "starts_of": _starts_of,
@@ -347,10 +348,6 @@ def page(found: Mapping[str, Any], traffic: Sequence[Mapping[str, Any]]) -> str:
         size=f"{found['events']:,} events of {found['messages']:,} messages in "
         f"{found['transactions']:,} transactions and {found['streams']:,} streams",
     )
-
-
-def _show_text(value: object) -> object:
-    return show_hidden(value) if type(value) is str else value
 
 
 def moment(seconds: int) -> str:

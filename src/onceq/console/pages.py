@@ -97,7 +97,11 @@ class Pages:
         forms: tuple[tuple[str, Read, Callable[[Told], str]], ...] = (
             ("queue/pause", reading.pause_queue, "{why}".format_map),
             ("queue/resume", reading.resume_queue, "{why}".format_map),
-            ("queue/release", reading.release_queue, _released),
+            (
+                "queue/release",
+                reading.release_queue,
+                lambda told: f"{plural(told['released'], 'hold')} of {told['queue']} ended",
+            ),
             ("queue/send", reading.send, "sent: {id}".format_map),
             ("outgoing/pause", reading.pause_outgoing, "{why}".format_map),
             ("outgoing/resume", reading.resume_outgoing, "{why}".format_map),
@@ -315,10 +319,6 @@ def _body(told: Told) -> bytes | None:
     if told["body_base64"] is not None:
         return base64.b64decode(told["body_base64"])
     return None
-
-
-def _released(told: Told) -> str:
-    return f"{plural(told['released'], 'hold')} of {told['queue']} ended"
 
 
 def _returned(told: Told) -> str:

@@ -138,8 +138,8 @@ class Engine(Committer):
         self.naming = Naming(self, directory, learned)
         self._named = directory is not None
         self.holding = Holding(self, self.reclaim)
-        self.reloading: Callable[[], object] = _no_configuration
-        """Reads the configuration again; set by the host."""
+        self.reloading: Callable[[], object] | None = None
+        """Reads the configuration again; set by the host, if there is a file."""
         self.run_jobs: Callable[[], None] = lambda: None
         """Starts work on jobs; set by the host, else jobs stay unchanged."""
         self._perform |= self._performers()
@@ -381,6 +381,10 @@ class Engine(Committer):
 
     def _reload(self, action: Reload) -> None:
         try:
+            if self.reloading is None:
+                raise errors.UnsupportedOperation(
+                    "this queue manager has no configuration file to be read again"
+                )
             result: object = self.reloading()
         except errors.OnceqError as error:
             result = error
@@ -422,9 +426,3 @@ class Engine(Committer):
     def _notice(self, action: Notice) -> None:
         """Log a notice; anybody can cause some of these, so they are rates."""
         self.rates.note(action.what, action.values, level=logging.WARNING)
-
-
-def _no_configuration() -> object:
-    raise errors.UnsupportedOperation(
-        "this queue manager has no configuration file to be read again"
-    )

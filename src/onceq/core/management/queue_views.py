@@ -314,13 +314,6 @@ def _chosen(
     return fits
 
 
-def _seen_by(step: Step, item: Look) -> Callable[[Queue], bool]:
-    """Return which queues an application may look at."""
-    if may(step, item.owner, (MONITOR,)):
-        return lambda one: True
-    return lambda one: may(step, item.owner, (to_see_properties(place_of(one)),))
-
-
 def _orders(oldest: Callable[[Q], int]) -> dict[str, PageOrder[Q]]:
     return {
         "number": PageOrder(lambda step, one: (one.number,), (int,)),
@@ -358,7 +351,15 @@ QUEUES: Final[PagedListing[Queue, QueueView]] = PagedListing(
     lambda step, item: _local(step, ()),
     queue_view,
     _orders(oldest_s),
-    _chosen(_QUEUES_ONLY, _seen_by),
+    _chosen(
+        _QUEUES_ONLY,
+        # Who may monitor the queue manager looks at each queue without being asked again.
+        lambda step, item: (
+            (lambda one: True)
+            if may(step, item.owner, (MONITOR,))
+            else lambda one: may(step, item.owner, (to_see_properties(place_of(one)),))
+        ),
+    ),
     _local,
     _is_there,
 )
