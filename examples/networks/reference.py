@@ -39,7 +39,7 @@ TOLD: Final = "adm"
 class _KeepsNothing(EarlyRuns):
     """A filter of Spark does not keep what comes too early, as a receiver without room for it."""
 
-    def came(self, key: Key, session: int, queue: int, run: ArrivedRun) -> bool:
+    def keep_run(self, key: Key, session: int, queue: int, run: ArrivedRun) -> bool:
         return False
 
 

@@ -65,7 +65,7 @@ def packet(row: Row, message: int) -> bytes:
 class _KeepsNothing(EarlyRuns):
     """The filter of Spark drops what comes too early, as a receiver without room for it does."""
 
-    def came(self, key: Key, session: int, queue: int, run: ArrivedRun) -> bool:
+    def keep_run(self, key: Key, session: int, queue: int, run: ArrivedRun) -> bool:
         return False
 
 
