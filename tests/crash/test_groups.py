@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from onceq.core.state.branch_table import GroupTable
-from onceq.core.step.step import Step
+from onceq.core.step.step import RULES, Step
 from onceq.core.transaction import second_phase
 from onceq.model.requests import CommitGroup
 from onceq.testing.disk import Plan, SimFiles, Torn
@@ -94,7 +94,8 @@ def _record_after_changes(patch: pytest.MonkeyPatch) -> None:
             step.state.groups.pending = []
 
     original = second_phase.commit
-    patch.setattr(second_phase, "commit", commit)
+    kind: type[Any] = CommitGroup
+    patch.setitem(RULES, kind, commit)
 
 
 def _not_finished(patch: pytest.MonkeyPatch) -> None:
