@@ -63,11 +63,6 @@ class Hold:
         """Whether it is over for sure."""
         return self.over_us < FOR_EVER or self.node.life != self.granted.life
 
-    @property
-    def lapsed(self) -> bool:
-        """Return whether another application that wants the queue gets it now."""
-        return self.over or self.node.clock.mono_us() > self.may_us
-
 
 class Holds:
     """See the module."""

@@ -339,12 +339,17 @@ class Console:
 
         Args:
             ready: Called once it answers, and once these signals end it in order.
+
+        Raises:
+            ConfigurationError: It did not start.
         """
         self._server.ready = ready
         try:
             self._server.run(sockets=[self._socket])
         finally:
             self._socket.close()
+        if not self._server.started:
+            raise ConfigurationError("the console did not start: its log above says why")
 
 
 class _Server(uvicorn.Server):
@@ -357,7 +362,8 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """See uvicorn."""
         await super().startup(sockets)
-        self.ready()
+        if self.started:
+            self.ready()
 
     def handle_exit(self, sig: int, frame: object) -> None:
         """See uvicorn; the second signal does not wait for anybody."""

@@ -7,6 +7,7 @@ import signal
 import sys
 
 import pytest
+import uvicorn
 
 from onceq.cli import out
 from onceq.cli.main import run
@@ -41,3 +42,16 @@ def test_a_signal_right_after_its_address_ends_it_in_order(monkeypatch: pytest.M
 
     monkeypatch.setattr(out, "line", end)
     assert run(["console", "--port", "0", "-q", "onceq://127.0.0.1:9"]) == 0
+
+
+def test_a_console_that_does_not_start_names_no_address(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def startup(self: uvicorn.Server, sockets: object = None) -> None:
+        self.should_exit = True
+
+    monkeypatch.setattr(uvicorn.Server, "startup", startup)
+    assert run(["console", "--port", "0", "-q", "onceq://127.0.0.1:9"]) == 2
+    said = capsys.readouterr()
+    assert "console: http" not in said.out
+    assert "the console did not start" in said.err
