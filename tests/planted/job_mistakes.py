@@ -82,7 +82,7 @@ JOB_MISTAKES: dict[str, Mistake] = {
         replaced(core, "_REMOVES", frozenset((JobAction.RETURN, JobAction.PURGE))), "I17", "I4"
     ),
     "a job takes out what it could not send": _one(
-        edited(core, "(deed for deed, _ in sent)", "there"),
+        edited(core, "_ranges(deed for deed, _ in sent)", "_ranges(there)"),
         "I1", "I14",
     ),
     "a job passes a message over": _one(

@@ -9,6 +9,8 @@ one by hand, with the test that shall fail::
 
 from __future__ import annotations
 
+import builtins
+import dis
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -65,12 +67,20 @@ def edited(module: ModuleType, old: str, new: str) -> Callable[[pytest.MonkeyPat
 
     Args:
         old: Occurs in the module once.
+
+    Raises (when it is planted):
+        NameError: The edited text reads a name that the module does not have. It would be found as
+            a crash, not as the mistake that it is meant to be.
+        ValueError: No function runs the edited text, as that of a table which is already made.
     """
 
     def plant(monkeypatch: pytest.MonkeyPatch) -> None:
         text = inspect.getsource(module)
         assert text.count(old) == 1, f"{module.__name__} has {old!r} {text.count(old)} times"
         code = compile(text.replace(old, new), str(module.__file__), "exec")
+        if unknown := sorted(_global_reads(code) - vars(module).keys() - vars(builtins).keys()):
+            raise NameError(f"{module.__name__} has no {', '.join(unknown)}, which {new!r} reads")
+        changed = False
         for one in code.co_consts:
             there = vars(module).get(one.co_name) if isinstance(one, CodeType) else None
             if getattr(there, "__module__", "") != module.__name__:
@@ -78,18 +88,42 @@ def edited(module: ModuleType, old: str, new: str) -> Callable[[pytest.MonkeyPat
             if isinstance(there, type):
                 for method in one.co_consts:
                     if isinstance(method, CodeType):
-                        _exchange(monkeypatch, vars(there).get(method.co_name), method)
+                        member = vars(there).get(method.co_name)
+                        changed |= _exchange(monkeypatch, member, method)
             else:
-                _exchange(monkeypatch, there, one)
+                changed |= _exchange(monkeypatch, there, one)
+        if not changed:
+            raise ValueError(f"no function of {module.__name__} runs {new!r}")
 
     return plant
 
 
-def _exchange(monkeypatch: pytest.MonkeyPatch, function: object, code: CodeType) -> None:
+def _global_reads(code: CodeType) -> set[str]:
+    """Return the globals that the functions of a module's code read, within classes too."""
+    read: set[str] = set()
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            operations = dis.get_instructions(inner)
+            read |= {str(one.argval) for one in operations if one.opname == "LOAD_GLOBAL"}
+            read |= _global_reads(inner)
+    return read
+
+
+def _exchange(monkeypatch: pytest.MonkeyPatch, function: object, code: CodeType) -> bool:
+    """Let a function run other code; return whether it does something else from then on."""
     if callable(function):
         function = inspect.unwrap(function)
-    if isinstance(function, FunctionType) and function.__code__.co_name == code.co_name:
-        monkeypatch.setattr(function, "__code__", code)
+    if not isinstance(function, FunctionType) or function.__code__.co_name != code.co_name:
+        return False
+    before = _doing(function.__code__)
+    monkeypatch.setattr(function, "__code__", code)
+    return before != _doing(code)
+
+
+def _doing(code: CodeType) -> tuple[object, ...]:
+    """Return what a function's code does, without the lines on which it stands."""
+    consts = (_doing(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts)
+    return code.co_code, code.co_names, code.co_varnames, *consts
 
 
 def all_planted() -> dict[str, Planted]:

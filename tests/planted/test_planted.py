@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from tests.planted.in_worlds import ALL
-from tests.planted.planted import SIM, all_planted
+from tests.planted.mistakes import Mistake
+from tests.planted.planted import SIM, Planted, all_planted
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = 3
@@ -35,24 +36,40 @@ def functions_of(path: Path) -> set[str]:
     return {name for name in found if name.rpartition("::")[2].startswith("test_")}
 
 
-def fault_of(name: str) -> str:
-    """Why a mistake cannot be planted, or not be found; "": it can."""
-    mistake = all_planted()[name]
+def fault_of_finder(mistake: Planted) -> str:
+    """Return why the finder of a mistake cannot be run, or ""."""
     file, _, test = mistake.found_by.partition("::")
     if mistake.found_by != SIM and not (ROOT / file).is_file():
         return f"there is no {file}"
     if mistake.found_by != SIM and test not in functions_of(ROOT / file):
         return f"{file} has no {test}"
+    return ""
+
+
+def fault_of_planting(mistake: Planted | Mistake) -> str:
+    """Return why a mistake cannot be planted, or ""."""
     try:
         with pytest.MonkeyPatch.context() as patch:
             mistake.plant(patch)
-    except (AttributeError, ImportError, LookupError, TypeError, ValueError) as error:
+    except (
+        AssertionError,
+        AttributeError,
+        ImportError,
+        LookupError,
+        NameError,
+        TypeError,
+        ValueError,
+    ) as error:
         return f"the code that it changes is not where it looks for it: {error!r}"
     return ""
 
 
 def test_each_can_be_planted_and_its_finder_exists() -> None:
-    faults = {name: fault for name in sorted(all_planted()) if (fault := fault_of(name))}
+    mistakes: dict[str, Planted | Mistake] = {**all_planted(), **ALL}
+    faults = {name: fault for name, one in mistakes.items() if (fault := fault_of_planting(one))}
+    for one in all_planted().values():
+        if fault := fault_of_finder(one):
+            faults[one.name] = fault
     assert not faults, "\n".join(f"{name}: {fault}" for name, fault in faults.items())
 
 

@@ -30,7 +30,7 @@ PLANTED = (
     Planted(
         "a-copy-goes-on-with-jobs",
         edited(copies, "        step.setup(each)\n",
-               "        if not isinstance(each, JobEnded):\n            step.setup(each)\n"),
+               "        if not isinstance(each, setups.JobEnded):\n            step.setup(each)\n"),
         f"{ALONE}by_itself_jobs_copy",
     ),
     Planted(
@@ -42,7 +42,7 @@ PLANTED = (
     Planted(
         "a-copy-knows-tokens",
         edited(copies, "        step.setup(each)\n",
-               "        if not isinstance(each, TokenRevoked):\n            step.setup(each)\n"),
+               "        isinstance(each, setups.TokenRevoked) or step.setup(each)\n"),
         f"{ALONE}by_itself_tokens_copy",
     ),
     Planted(

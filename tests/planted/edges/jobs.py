@@ -42,7 +42,7 @@ PLANTED = (
     ),
     Planted(
         "a-job-takes-out-what-it-could-not-send",
-        edited(core, "(deed for deed, _ in sent)", "there"),
+        edited(core, "_ranges(deed for deed, _ in sent)", "_ranges(there)"),
         CORE + "test_what_cannot_be_sent_stays_and_is_named",
     ),
     Planted(

@@ -114,7 +114,7 @@ PLANTED = (
             api,
             "            found = door.proven(challenge, proof)\n",
             "            try:\n                found = door.proven(challenge, proof)\n"
-            "            except OnceqError:\n                return\n",
+            "            except errors.OnceqError:\n                return\n",
         ),
         SHOWN,
     ),

@@ -48,7 +48,7 @@ PLANTED = (
             rights,
             "    if not trouble and item.book is not None:\n"
             "        _follow(step, item.book, known)\n",
-            "    _follow(step, item.book or SharedRights(), known)\n",
+            "    _follow(step, item.book or type(known)(), known)\n",
         ),
         CORE + "test_rights_that_are_gone_are_kept_and_that_is_told",
     ),

@@ -126,8 +126,8 @@ PLANTED = (
         "half-a-token-is-no-secret",
         edited(
             credentials,
-            'return text.strip().startswith(f"{PREFIX}_")',
-            "return read(text.strip()) is not None",
+            'import PREFIX\n\n    return text.strip().startswith(f"{PREFIX}_")',
+            "import read\n\n    return read(text.strip()) is not None",
         ),
         SECRETS,
     ),
