@@ -174,7 +174,7 @@ class Network:
         with daemon.connect() as manager:
             manager.create_queue(queue, transactional=True)
             for sender in senders:
-                manager.grant(f"peer:{sender.guid}", "send", queue)
+                manager.rights.grant(f"peer:{sender.guid}", "send", queue)
 
     def _make_known(self) -> None:
         """Make all five, and let them know each other by the commands that a user types.

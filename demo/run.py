@@ -175,7 +175,9 @@ class Course:
         has committed, without what waits there for an acknowledgment. (Spark empties the queue at
         HUB meanwhile, so that its length says nothing.)"""
         committed = self._committed(airport.name)  # Before the look: less rather than more.
-        waiting = {queue.destination: queue.messages for queue in self._manager(airport).outgoing()}
+        waiting = {
+            queue.destination: queue.messages for queue in self._manager(airport).admin.outgoing()
+        }
         for target, to in TARGETS.items():
             mine = self._accepted[target]
             accepted = committed - waiting.get(to, 0)
@@ -323,7 +325,7 @@ class Course:
         faults.pop("messages", 0)
         found.faults = faults
         for daemon in self._network.daemons:
-            status = self._manager(daemon).status()
+            status = self._manager(daemon).admin.status()
             found.dead_letters += status.dead_letters + status.transactional_dead_letters
             # Kills take nothing of who it is: neither the GUID nor what proves it.
             found.proven += status.tls and status.id == daemon.guid

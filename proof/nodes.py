@@ -56,7 +56,7 @@ class Node:
         if clients:
             with onceq.open(self.path) as qm:
                 # Over TCP an application proves by nothing else who it is.
-                self.token = qm.create_token("tools", grants={"": "administer"}).token
+                self.token = qm.tokens.create("tools", grants={"": "administer"}).token
 
     def start(self) -> None:
         """Start it and wait until it says that it is ready."""
@@ -117,4 +117,4 @@ def acquaint(authority: Node, *others: Node) -> dict[str, str]:
 def allow(node: Node, guid: str, rights: str = "send", queue: str = "*") -> None:
     """Let another queue manager do something at a daemon that runs."""
     with onceq.connect(str(node.path)) as manager:
-        manager.grant(f"peer:{guid}", rights, queue)
+        manager.rights.grant(f"peer:{guid}", rights, queue)

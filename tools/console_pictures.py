@@ -55,13 +55,13 @@ def main() -> int:
 def sender(data: Path) -> Iterator[None]:
     """Another queue manager, of which a stream has come; and somebody who was given rights."""
     with onceq.connect(str(data)) as alpha:
-        alpha.create_token("billing", grants={r"private$\invoices*": "send,peek"})
+        alpha.tokens.create("billing", grants={r"private$\invoices*": "send,peek"})
     where = (data / "onceq.port").read_text().split("\n", 1)[0]
     with onceq.open("beta", name="BETA", listen="", peers={"ALPHA": where}, create=True) as beta:
         beta.create_queue(r"private$\none")
         there = r"DIRECT=OS:ALPHA\private$\orders"
         beta.send(there, b"{}", label="from BETA", transactional=True)
-        while beta.outgoing_queue(there).messages:
+        while beta.admin.outgoing_queue(there).messages:
             with contextlib.suppress(onceq.errors.ReceiveTimeout):
                 beta.receive(r"private$\none", timeout=0.05)
         yield

@@ -19,7 +19,7 @@ def page(note: str) -> str:
     return (
         "# Metrics\n\n" + note + "Shown by `onceq qm metrics`, at `metrics_listen` "
         "([how to](../how-to/watch.md)), by a "
-        "[console](../how-to/watch.md#through-the-console), and by `manager.metrics()` as a "
+        "[console](../how-to/watch.md#through-the-console), and by `manager.admin.metrics()` as a "
         "[MetricsView](api/onceq.md#views). Names end in their unit: seconds, bytes, or a ratio "
         "(1 is all). `_total` only rises, from 0 at each start. A histogram has `_bucket`, `_sum` "
         "and `_count`. In brackets: the kind and the labels.\n\n"

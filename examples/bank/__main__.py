@@ -145,7 +145,7 @@ class Bank:
                 except onceq.ReceiveTimeout:
                     break
                 announced.update(json.loads(message.text)["id"] for message in batch)
-            undecided = len(qm.decisions()) + len(qm.branches())
+            undecided = len(qm.admin.decisions()) + len(qm.admin.branches())
         one, two, here, there = self.sums()
         return {
             "transfers": len(here),

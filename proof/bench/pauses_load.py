@@ -241,8 +241,8 @@ class Operator:
 
     def _listed(self) -> None:
         self._qm.queues()
-        self._qm.outgoing()
-        self._qm.status()
+        self._qm.admin.outgoing()
+        self._qm.admin.status()
 
     def _deleted(self) -> None:
         """Half of what is in it is in its journal by then."""

@@ -90,7 +90,7 @@ async def furnish(where: str, token: str, name: str, count: int) -> float:
 
     async with await aio.connect(where, token=token) as qm:
         await at_once(lambda at: qm.create_queue(f"private$\\{name}-{at}", transactional=True))
-        await at_once(lambda at: qm.grant(f"reader{at}", "peek", f"private$\\{name}-{at}"))
+        await at_once(lambda at: qm.rights.grant(f"reader{at}", "peek", f"private$\\{name}-{at}"))
     return time.monotonic() - began
 
 
@@ -111,8 +111,8 @@ async def _asking(qm: onceq.QueueManager, name: str, pause_s: float) -> int:
     over = loop.run_in_executor(None, sys.stdin.readline)
     looks: tuple[Callable[[int], object], ...] = (
         lambda at: qm.queues(part=f"{name}-{at % 100}"),
-        lambda at: qm.rights(f"private$\\{name}-{at}"),
-        lambda at: qm.explain_right("peek", f"private$\\{name}-{at}"),
+        lambda at: qm.rights.list(f"private$\\{name}-{at}"),
+        lambda at: qm.rights.explain("peek", f"private$\\{name}-{at}"),
     )
     while not over.done():
         await loop.run_in_executor(None, looks[asked % len(looks)], asked)
@@ -153,10 +153,10 @@ def measure(folder: Path, wish: argparse.Namespace) -> dict[str, float]:
             stack.callback(node.kill, signal.SIGTERM)
             with onceq.connect(str(node.path)) as admin:
                 admin.create_queue(QUEUE, transactional=True)
-                token = admin.create_token(THIRD, grants={QUEUE: "send,receive"}).token
+                token = admin.tokens.create(THIRD, grants={QUEUE: "send,receive"}).token
                 for name in TENANTS if node is nodes[1] else ():
                     created = {f"private$\\{name}-*": "create"}
-                    tokens[name] = admin.create_token(name, grants=created).token
+                    tokens[name] = admin.tokens.create(name, grants=created).token
             qm = stack.enter_context(onceq.connect(f"onceq://{node.clients_at}", token=token))
             thirds.append(Third(qm))
         alone, beside = thirds

@@ -265,7 +265,7 @@ class Run:
         (mark,) = [flow.passage.mark() for flow in self._flows if flow.there is node]
         try:
             with onceq.connect(str(node.path)) as qm:
-                report = qm.backup(str(path))
+                report = qm.admin.backup(str(path))
         except InsufficientResources:
             return  # a connection that was killed is not known to be gone yet
         except INTERRUPTED:
@@ -321,7 +321,7 @@ class Run:
 
     def _is_told(self, kept: Kept) -> None:
         with onceq.connect(str(kept.node.path)) as qm:
-            told = qm.status().restored
+            told = qm.admin.status().restored
         if not told or told.position != kept.report.position:
             self.outcome.violations.append(f"{kept.node.name} does not say that it was put back")
 

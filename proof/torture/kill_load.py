@@ -254,11 +254,11 @@ class Traffic:
         """Nothing may stand anywhere any more."""
         until = time.monotonic() + 30
         while time.monotonic() < until and any(
-            qm.status().outgoing_messages for qm in self.managers
+            qm.admin.status().outgoing_messages for qm in self.managers
         ):
             pause(0.05)
         for qm, name in zip(self.managers, self._names, strict=True):
-            status = qm.status()
+            status = qm.admin.status()
             for what in ("messages", "outgoing_messages", "transactional_dead_letters"):
                 if status[what]:
                     self.judge.violations.append(f"{name} still has {status[what]} {what}")

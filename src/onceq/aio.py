@@ -15,6 +15,13 @@ from onceq.client.async_link import AsyncLink, in_thread
 from onceq.client.credentials import Credentials, Tls
 from onceq.client.opening import connect as _connect
 from onceq.client.tasks import letters
+from onceq.client.tasks.administration import (
+    AsyncManagerAdmin,
+    AsyncManagerJobs,
+    AsyncManagerLists,
+    AsyncManagerRights,
+    AsyncManagerTokens,
+)
 from onceq.client.tasks.manager import AsyncCursor, AsyncOpenQueue, AsyncQueueManager
 from onceq.client.tasks.transaction import (
     AsyncBranch,
@@ -31,6 +38,11 @@ __all__ = [
     "AsyncBranch",
     "AsyncCursor",
     "AsyncGroups",
+    "AsyncManagerAdmin",
+    "AsyncManagerJobs",
+    "AsyncManagerLists",
+    "AsyncManagerRights",
+    "AsyncManagerTokens",
     "AsyncOpenQueue",
     "AsyncQueueManager",
     "AsyncTracked",

@@ -1,7 +1,7 @@
 """Metrics of a queue manager as text for Prometheus, and as OpenMetrics.
 
     with onceq.connect("./alpha") as qm:
-        print(onceq.exposition.text(qm.metrics()))
+        print(onceq.exposition.text(qm.admin.metrics()))
 
 ``METRICS`` names and describes all of them, once: what is exposed, the reference page, the alert
 rules and the dashboard are held against it. The format itself is the library's matter

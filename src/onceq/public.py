@@ -9,6 +9,13 @@ from onceq.client.properties import BatchProperties, SendProperties
 from onceq.client.results import BackupReport, MessageIds, RestoreReport
 from onceq.client.stopping import stopping
 from onceq.client.threads import letters
+from onceq.client.threads.administration import (
+    ManagerAdmin,
+    ManagerJobs,
+    ManagerLists,
+    ManagerRights,
+    ManagerTokens,
+)
 from onceq.client.threads.manager import Cursor, OpenQueue, QueueManager
 from onceq.client.threads.transaction import Branch, Groups, Tracked, Transaction, Xa
 from onceq.embedded.data_directory import restore
@@ -85,6 +92,11 @@ __all__ = [
     "Journal",
     "ListView",
     "ManagementValue",
+    "ManagerAdmin",
+    "ManagerJobs",
+    "ManagerLists",
+    "ManagerRights",
+    "ManagerTokens",
     "Message",
     "MessageHeaders",
     "MessageId",

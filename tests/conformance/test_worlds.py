@@ -217,7 +217,7 @@ def test_a_failing_disk_as_the_client_library_tells_it(worlds: Worlds) -> None:
         with pytest.raises(InDoubt), manager.transaction() as tx:
             tx.send(r"private$\here", b"m")
         with pytest.raises(ServiceNotAvailable):
-            manager.status()
+            manager.admin.status()
     a.see_its_end()
     assert a.exit_code == StorageFailure.exit_code
     assert "was told to fail" in a.said

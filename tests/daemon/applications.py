@@ -69,7 +69,7 @@ class Daemon:
     def admit_nobody(self) -> None:
         """Applications over TCP, which prove nothing here, may do everything."""
         with onceq.connect(self.where) as qm:
-            qm.grant("nobody", "administer")
+            qm.rights.grant("nobody", "administer")
 
     @property
     def where(self) -> str:
@@ -217,7 +217,7 @@ def emptied(manager: Any) -> Iterator[Any]:
     for queue in manager.queues():
         manager.purge(queue["path"])
     yield manager
-    assert not manager.transactions(), "a test has left a transaction open"
+    assert not manager.admin.transactions(), "a test has left a transaction open"
 
 
 @contextmanager

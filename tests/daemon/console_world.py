@@ -47,8 +47,8 @@ def furnish(qm: QueueManager) -> None:
     qm.send(OLD, b"lost", label=SCRIPT, journal=Journal.DEADLETTER)
     qm.delete_queue(OLD)
     # Its queue is gone: that fails, and is named.
-    job = qm.start_job("return", "SYSTEM$;DEADLETTER", which=filter_of(label=SCRIPT))
-    qm.wait_for_job(job.number)
+    job = qm.jobs.start("return", "SYSTEM$;DEADLETTER", which=filter_of(label=SCRIPT))
+    qm.jobs.wait(job.number)
     qm.send("DIRECT=OS:BETA/private$/stock", b"12 chairs", transactional=True, label="stock")
     prepared(qm)
 

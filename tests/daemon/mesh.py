@@ -70,7 +70,7 @@ class Mesh:
         beta = self.start("beta", "--peer", f"ALPHA={alpha.peers_at}")
         with onceq.connect(str(alpha.path)) as qm:
             qm.create_queue(Q, transactional=True)
-            qm.grant(f"peer:{self.shown('beta')['id']}", "send", "*")
+            qm.rights.grant(f"peer:{self.shown('beta')['id']}", "send", "*")
         return alpha, beta
 
 

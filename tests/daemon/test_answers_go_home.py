@@ -40,7 +40,7 @@ def daemon(tmp_path: Path) -> Iterator[HttpDaemon]:
     made = HttpDaemon(tmp_path / "a", "A", port, more)
     with onceq.connect(str(made.path)) as qm:
         qm.create_queue(LOCAL)
-        qm.grant(f"address:{SENDER}", ["send"], LOCAL)
+        qm.rights.grant(f"address:{SENDER}", ["send"], LOCAL)
     yield made
     made.end(signal.SIGTERM)
 
@@ -83,7 +83,7 @@ def test_receipts_of_a_plain_host_go_to_its_own_address(daemon: HttpDaemon) -> N
         with pytest.raises(BlockingIOError):
             victim.accept()
     with onceq.connect(str(daemon.path)) as qm:
-        (counted,) = [n for what, n in qm.status().disbelieved.items() if "answers" in what]
+        (counted,) = [n for what, n in qm.admin.status().disbelieved.items() if "answers" in what]
         assert counted == len(spelled) - 1, "localhost is a name: it is judged by its address"
         assert qm.queue(LOCAL).messages == len(spelled) + 1
     assert "answers are not sent" in daemon.log()
@@ -105,7 +105,7 @@ def test_a_name_that_leads_to_this_computer_is_judged_when_it_is_connected_to(
         assert answer.startswith(b"HTTP/1.1 200 ")
         with onceq.connect(str(daemon.path)) as qm:
             for _ in range(1_000):
-                (waits,) = qm.outgoing()
+                (waits,) = qm.admin.outgoing()
                 if "go home" in waits.trouble:
                     break
             assert "127.0.0.1 is not where the sender is" in waits.trouble
@@ -136,7 +136,7 @@ class Windows:
         self.home.start()
         with onceq.open(str(self.path), name="ALPHA", create=True) as qm:
             qm.create_queue(LOCAL)
-            qm.grant(f"address:{SENDER}", ["send"], LOCAL)
+            qm.rights.grant(f"address:{SENDER}", ["send"], LOCAL)
         self.leads(self.home.where)
         self.alpha = Process(self.path).started()
         self.numbers = 0
@@ -166,7 +166,7 @@ class Windows:
     def acknowledged(self) -> None:
         """Wait until an acknowledgment has come home."""
         with onceq.connect(str(self.path)) as qm:
-            until(lambda: bool(self.home.given) or not qm.status())
+            until(lambda: bool(self.home.given) or not qm.admin.status())
 
     def close(self) -> None:
         self.session.close()
@@ -186,9 +186,9 @@ def test_acknowledgments_go_to_the_address_of_their_sender(windows: Windows) -> 
     for host in spelled:
         windows.send(rf"TCP:{host}\private$\a")
     with onceq.connect(str(windows.path)) as qm:
-        (counted,) = [n for what, n in qm.status().disbelieved.items() if "answers" in what]
+        (counted,) = [n for what, n in qm.admin.status().disbelieved.items() if "answers" in what]
         assert counted == len(spelled)
-        assert not qm.outgoing(), "nobody is connected to for them"
+        assert not qm.admin.outgoing(), "nobody is connected to for them"
         windows.send(rf"TCP:{SENDER}\private$\a")
         windows.acknowledged()
         assert qm.queue(LOCAL).messages == len(spelled) + 1
@@ -198,7 +198,7 @@ def test_after_a_restart_acknowledgments_go_home_still(windows: Windows) -> None
     """Where they may go stands with the message, and not in the session that has brought it."""
     windows.leads("127.0.0.1:9")
     with onceq.connect(str(windows.path)) as qm:
-        qm.reload()
+        qm.admin.reload()
         windows.send(r"OS:WINHOST\private$\a")
         until(lambda: qm.queue(LOCAL).messages == 1)
     windows.alpha.end(signal.SIGKILL)
@@ -206,11 +206,11 @@ def test_after_a_restart_acknowledgments_go_home_still(windows: Windows) -> None
         windows.leads(f"127.0.0.1:{victim.getsockname()[1]}")
         windows.alpha = Process(windows.path).started()
         with onceq.connect(str(windows.path)) as qm:
-            until(lambda: any("go home" in one.trouble for one in qm.outgoing()))
+            until(lambda: any("go home" in one.trouble for one in qm.admin.outgoing()))
             assert not windows.home.given
             victim.settimeout(0)
             with pytest.raises(BlockingIOError):
                 victim.accept()
             windows.leads(windows.home.where)
-            qm.reload()
+            qm.admin.reload()
             windows.acknowledged()

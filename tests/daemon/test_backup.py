@@ -40,7 +40,7 @@ def bodies(qm: Any, queue: str = T) -> list[bytes]:
 
 def restored_of(qm: onceq.QueueManager) -> Restored:
     """What its status says of the backup that it was put back from."""
-    found = qm.status().restored
+    found = qm.admin.status().restored
     assert found is not None
     return found
 
@@ -56,14 +56,14 @@ def test_every_kind_of_client_makes_backups(kind: str, folder: Path) -> None:
     with client(kind, folder / "a") as qm:
         qm.create_queue(T, transactional=True)
         qm.send(T, b"one", transactional=True)
-        made = qm.backup(str(folder / "b"), progress=lambda *at: seen.append(at))
+        made = qm.admin.backup(str(folder / "b"), progress=lambda *at: seen.append(at))
         qm.send(T, b"two", transactional=True)
         with pytest.raises(errors.ConfigurationError, match="not empty"):
-            qm.backup(str(folder / "b"))
-        second = qm.backup(str(folder / "b2"))
+            qm.admin.backup(str(folder / "b"))
+        second = qm.admin.backup(str(folder / "b2"))
         assert second.position > made.position
         assert (made.queue_manager, made.id) == (qm.name, qm.id)
-        log = qm.status()["log_position"]
+        log = qm.admin.status()["log_position"]
     assert seen[-1][0] == seen[-1][1] > 0
     assert made.position < log
     done = restored(folder / "b", folder / "c")
@@ -104,7 +104,7 @@ def test_a_backup_under_load_has_what_was_committed_before_it_and_nothing_twice(
         try:
             for number in range(3):
                 before = count
-                qm.backup(str(folder / f"b{number}"))
+                qm.admin.backup(str(folder / f"b{number}"))
                 ranges.append((before, count + 50))
         finally:
             over.set()
@@ -128,9 +128,9 @@ def test_a_connection_over_tcp_makes_no_backup(folder: Path) -> None:
 
 def _makes_none(qm: onceq.QueueManager, folder: Path) -> None:
     with pytest.raises(errors.UnsupportedOperation, match="over TCP"):
-        qm.backup(str(folder / "b"))
+        qm.admin.backup(str(folder / "b"))
     assert not (folder / "b").exists()
-    assert qm.status()["name"] == "ALPHA", "the connection is as good as before"
+    assert qm.admin.status()["name"] == "ALPHA", "the connection is as good as before"
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_a_manager_that_is_killed_meanwhile_leaves_no_backup(folder: Path, again
 
         expected = errors.BackupOver if again else errors.ServiceNotAvailable
         with pytest.raises(expected):
-            qm.backup(str(folder / "b"), progress=kill)
+            qm.admin.backup(str(folder / "b"), progress=kill)
         if not again:
             daemon.start()
         with pytest.raises(errors.NotABackup, match="interrupted"):
@@ -158,7 +158,7 @@ def test_a_manager_that_is_killed_meanwhile_leaves_no_backup(folder: Path, again
             onceq.open(str(folder / "b"))
         assert not (folder / "c").exists()
         assert bodies(qm) == [b"kept"]
-        qm.backup(str(folder / "b2"))
+        qm.admin.backup(str(folder / "b2"))
 
 
 @pytest.mark.slow
@@ -169,9 +169,9 @@ def test_a_client_that_is_lost_lets_go_at_once(folder: Path) -> None:
         with onceq.connect(daemon.where) as lost:
             lost._run(begin())
             with pytest.raises(errors.InsufficientResources, match="is being made"):
-                qm.backup(str(folder / "b"))
+                qm.admin.backup(str(folder / "b"))
         # What the manager hears first is that the connection is gone; then this.
-        made = _patiently(lambda: qm.backup(str(folder / "b")))
+        made = _patiently(lambda: qm.admin.backup(str(folder / "b")))
         assert made.queue_manager == "ALPHA"
 
 
@@ -189,7 +189,7 @@ def test_what_a_directory_may_be_that_a_backup_is_put_back_to(folder: Path) -> N
     with Daemon(folder / "a") as daemon, onceq.connect(daemon.where) as qm:
         qm.create_queue(T, transactional=True)
         qm.send(T, b"one", transactional=True)
-        qm.backup(str(folder / "b"))
+        qm.admin.backup(str(folder / "b"))
         qm.send(T, b"two", transactional=True)
         with pytest.raises(errors.StoreLocked):
             restored(folder / "b", folder / "a", replace=True)
@@ -232,7 +232,7 @@ def test_a_damaged_backup_is_refused_and_its_file_named(folder: Path) -> None:
     data_directory.init(str(folder / "a"), name="ALPHA", listen="")
     with onceq.open(str(folder / "a")) as qm:
         qm.create_queue(T)
-        qm.backup(str(folder / "b"))
+        qm.admin.backup(str(folder / "b"))
     victim = next((folder / "b").glob("log-*.seg"))
     raw = bytearray(victim.read_bytes())
     raw[200] ^= 1
@@ -271,7 +271,7 @@ def test_a_copy_with_an_identity_of_its_own_sends_nothing_again(folder: Path) ->
         qm.send(OTHER, b"t2", transactional=True, journal=onceq.Journal.DEADLETTER,
                 dead_letter_queue=r"private$\own")  # fmt: skip
         qm.send(r"DIRECT=OS:GAMMA\private$\plain", b"p", transactional=False)
-        qm.backup(str(folder / "b"))
+        qm.admin.backup(str(folder / "b"))
         id = qm.id
     done = restored(folder / "b", folder / "c", new_identity=True, name="COPY")
     assert (done.queue_manager, done.previous, done.set_aside) == ("COPY", id, 3)
@@ -279,7 +279,7 @@ def test_a_copy_with_an_identity_of_its_own_sends_nothing_again(folder: Path) ->
     with onceq.open(str(folder / "c")) as copy:
         assert (copy.name, copy.id) == ("COPY", done.id)
         assert bodies(copy) == [b"here"]
-        assert not sum(o.messages for o in copy.outgoing())
+        assert not sum(o.messages for o in copy.admin.outgoing())
         dead = copy.peek_many("SYSTEM$;DEADXACT", 10)
         assert [(m.body, m.message_class) for m in dead] == [(b"t1", 0x800C)]
         assert bodies(copy, r"private$\own") == [b"t2"]

@@ -116,12 +116,12 @@ class House:
             onceq.open(path / "alpha", name="ALPHA", create=True) as qm,
             onceq.open(path / "beta", name="BETA", create=True) as other,
         ):
-            self.id, beta = qm.status().id, other.status().id
+            self.id, beta = qm.admin.status().id, other.admin.status().id
             qm.create_queue(Q, transactional=True)
-            qm.grant(f"peer:{beta}", "send", "*")
-            self.token = qm.create_token("billing", grants={Q: "send"}).token
-            self.gone = qm.create_token("gone").token
-            qm.revoke_token("gone")
+            qm.rights.grant(f"peer:{beta}", "send", "*")
+            self.token = qm.tokens.create("billing", grants={Q: "send"}).token
+            self.gone = qm.tokens.create("gone").token
+            qm.tokens.revoke("gone")
         self.signs = Authority()
         self.files = self.signs.identity(path / "alpha", guid_bytes(self.id), "ALPHA")
         self.beta = self.signs.identity(path / "beta", guid_bytes(beta), "BETA")

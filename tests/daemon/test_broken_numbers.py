@@ -38,7 +38,7 @@ class Broken:
         code = run(["-q", self.relay.where, *words])
         self.out, self.error = self.shell.capture.readouterr()
         assert "Traceback" not in self.error
-        until(lambda: not self.qm.transactions())
+        until(lambda: not self.qm.admin.transactions())
         return code
 
     def number(self, pattern: str) -> int:
@@ -112,7 +112,7 @@ def test_no_number_is_claimed_of_what_may_have_happened(
     assert broken.out == ""
     assert "may have happened" in broken.error
     assert not broken.relay.armed
-    qm.resume(STOCK)
+    qm.admin.resume(STOCK)
 
 
 @pytest.mark.parametrize("when", [BEFORE, AFTER])
@@ -150,7 +150,7 @@ def test_letters_that_are_named_are_done_all_or_none(
     words = (word for id in ids for word in ("--id", id))
     yes = ["--yes"] if verb == "purge" else []
     code = broken("dead", verb, *yes, *words, "--json")
-    until(lambda: all(job.over for job in qm.jobs()))
+    until(lambda: all(job.over for job in qm.jobs.list()))
     home, left = qm.queue(queue).messages, len(letters(qm))
     assert home == (COUNT - left if verb == "return" else 0), "each is in one place"
     if code == 0:

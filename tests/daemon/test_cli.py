@@ -295,7 +295,7 @@ def test_why_nothing_moves_until_it_does(onceq_: Shell) -> None:
         assert re.search(r"last number accepted +10\n", streams)
         assert "accepted up to number 10" in streams
         with onceq.connect(str(onceq_.alpha)) as qm:
-            _until(lambda: not qm.outgoing_queue(STOCK)["messages"])
+            _until(lambda: not qm.admin.outgoing_queue(STOCK)["messages"])
         assert "nothing waits" in onceq_("outgoing", "why", STOCK)
         facts = onceq_("outgoing", "show", STOCK)
         assert "last order acknowledgment" in facts

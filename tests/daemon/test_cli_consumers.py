@@ -44,7 +44,7 @@ def test_queue_show_says_who_works_on_it(
         tx.receive(Q, timeout=5)
         tx.receive(Q, timeout=5)
         (one,) = shown(onceq_)
-        (begun,) = [t for t in qm.transactions() if t.received]
+        (begun,) = [t for t in qm.admin.transactions() if t.received]
         assert (one["holds"], one["opened"], one["access"], one["says"]) == (2, 1, "peek", "a look")
         assert (one["who"], one["place"], one["connection"]) == (begun.who, HERE, begun.owner)
         assert one["who"].startswith("account:")
@@ -75,5 +75,5 @@ def test_a_prepared_branch_is_named_after_its_program_has_gone(
 
 
 def test_the_trail_names_the_process_of_an_act(onceq_: Shell, qm: onceq.QueueManager) -> None:
-    act = next(a for a in reversed(qm.trail()) if a.what == "create queue")
+    act = next(a for a in reversed(qm.admin.trail()) if a.what == "create queue")
     assert (act.about, act.where) == (r"private$\held", HERE)

@@ -37,19 +37,19 @@ def test_scrub_list_and_drop(tmp_path: Path) -> None:
     assert not report.refused
     assert len(report.damaged) == 1
     with onceq.open(str(where)) as qm:
-        qm.scrub(1 << 30)
-        while qm.scrub_status()["running"]:
-            qm.status()
-        assert qm.scrub_status()["damaged"] == 1
-        (entry,) = qm.damages()
+        qm.admin.scrub(1 << 30)
+        while qm.admin.scrub_status()["running"]:
+            qm.admin.status()
+        assert qm.admin.scrub_status()["damaged"] == 1
+        (entry,) = qm.admin.damages()
         assert entry["queue"] == r"private$\q"
-        assert qm.status()["damaged_messages"] == entry["count"]
+        assert qm.admin.status()["damaged_messages"] == entry["count"]
         with qm.transaction() as tx:
             got = [m.body for m in tx.receive_many(r"private$\q", 40, timeout=0)]
         assert len(got) + entry.count == len(bodies)
         assert set(got) < set(bodies)
-        assert qm.drop_damaged(entry.number) == entry.count
-        assert qm.damages() == []
+        assert qm.admin.drop_damaged(entry.number) == entry.count
+        assert qm.admin.damages() == []
 
 
 @pytest.mark.slow

@@ -205,7 +205,7 @@ def test_who_follows_can_leave_and_the_job_goes_on(shell: Shell) -> None:
         assert "would end job 1" in shell("job", "cancel", "1", "--dry-run")
         assert "waits" in shell("job", "show", "1")
         held.close()
-        over = qm.wait_for_job(1, timeout=60)
+        over = qm.jobs.wait(1, timeout=60)
         assert (over.state, over.done) == ("done", 3)
 
 
@@ -217,5 +217,5 @@ def test_a_program_hears_that_the_queue_manager_cannot_go_on(shell: Shell) -> No
                 letters.give_back(qm, [DEAD_XACT], which, 0)
             with pytest.raises(Refused, match="denies receiving"):
                 letters.discard(qm, [DEAD_XACT], which, 0)
-        assert [job.state for job in qm.jobs()] == ["cancelled", "cancelled"]
+        assert [job.state for job in qm.jobs.list()] == ["cancelled", "cancelled"]
         assert letters.give_back(qm, [DEAD_XACT], which, 0).sent == 3

@@ -110,7 +110,7 @@ def test_acknowledgments_for_a_stranger_are_given_up_after_a_question(
             acknowledge=onceq.Acknowledge.POSITIVE_ARRIVAL,
             admin_queue=r"DIRECT=OS:NOWHERE.invalid\private$\acks",
         )  # fmt: skip
-        until(lambda: any(view["unanswered"] for view in receiver.outgoing()), receiver)
+        until(lambda: any(view["unanswered"] for view in receiver.admin.outgoing()), receiver)
     onceq_("qm", "tidy", "--dry-run", code=2)
     assert "goes with --unanswered" in onceq_.error
     assert "0 outgoing queues forgotten" in onceq_("qm", "tidy")
@@ -140,7 +140,7 @@ def test_a_sender_whose_clock_was_ahead_is_taken_after_a_question(
         monkeypatch.setattr(time, "time_ns", true)
         queue = r"DIRECT=OS:DELTA\private$\q"
         sender.send(queue, b"1", transactional=True)
-        until(lambda: "peer accept" in sender.outgoing_queue(queue).turned_away, receiver)
+        until(lambda: "peer accept" in sender.admin.outgoing_queue(queue).turned_away, receiver)
         who = ("peer", "accept", sender.id[:8], "--reason", "an empty battery")
         assert "would be done: take the streams of" in onceq_(*who, "--dry-run")
         onceq_(*who, code=2)
@@ -148,7 +148,7 @@ def test_a_sender_whose_clock_was_ahead_is_taken_after_a_question(
         said = onceq_.json(*who, "--yes")
         assert isinstance(said, dict)
         assert (said["id"], said["reason"]) == (sender.id, "an empty battery")
-        sender.resend(queue)
+        sender.admin.resend(queue)
         assert receiver.receive(r"private$\q", timeout=30).body == b"1"
 
 
@@ -164,12 +164,12 @@ def test_a_stream_is_set_back_and_a_name_forgotten_after_a_question(
         assert "would be done: " in onceq_(*who, "--dry-run")
         onceq_(*who, code=2)
         assert "nothing was changed" in onceq_.error
-        assert receiver.streams()[0]["reset_at"] == 0
+        assert receiver.admin.streams()[0]["reset_at"] == 0
         assert "done: " in onceq_(*who, "--yes")
-        (stream,) = receiver.streams()
+        (stream,) = receiver.admin.streams()
         assert (stream.reset_reason, stream.reset_at > 0) == ("a test", True)
-        (peer,) = sender.peers()
-        assert sender.forget_peer(peer.name, dry_run=True).id == receiver.id
+        (peer,) = sender.admin.peers()
+        assert sender.admin.forget_peer(peer.name, dry_run=True).id == receiver.id
     onceq_("peer", "forget", "nobody", "--yes", code=2)
     assert "no name is known as nobody" in onceq_.error
 
@@ -191,21 +191,21 @@ def test_properties_and_views_through_the_library(qm: onceq.QueueManager) -> Non
         qm.set_queue("private$\\q", journal=1)
     with pytest.raises(errors.MulticastNotSupported):
         qm.create_queue("private$\\m", multicast_address="224.0.0.1:80")
-    assert qm.eod_receive_info("private$\\q") == []
-    assert "can be received" in qm.why("private$\\q")
-    qm.action("DISCONNECT")
+    assert qm.admin.eod_receive_info("private$\\q") == []
+    assert "can be received" in qm.admin.why("private$\\q")
+    qm.admin.action("DISCONNECT")
     qm.send("DIRECT=OS:FAR\\private$\\q", b"1", transactional=True)
-    qm.action("EOD_RESEND", "DIRECT=OS:FAR\\private$\\q")
-    info = qm.eod_send_info("DIRECT=OS:FAR\\private$\\q")
+    qm.admin.action("EOD_RESEND", "DIRECT=OS:FAR\\private$\\q")
+    info = qm.admin.eod_send_info("DIRECT=OS:FAR\\private$\\q")
     assert info.eod_next_seq.seq_no == 2
-    assert qm.management("DIRECT=OS:FAR\\private$\\q")["eod_next_seq"] == info["eod_next_seq"]
-    assert qm.management()["connected"] == "DISCONNECTED"
+    assert qm.admin.management("DIRECT=OS:FAR\\private$\\q")["eod_next_seq"] == info["eod_next_seq"]
+    assert qm.admin.management()["connected"] == "DISCONNECTED"
     with pytest.raises(errors.UninitializedObject):
-        qm.action("PAUSE")
+        qm.admin.action("PAUSE")
     with pytest.raises(errors.InvalidParameter):
-        qm.action("EXPLODE")
-    qm.connect()
-    assert qm.tidy() == 0
+        qm.admin.action("EXPLODE")
+    qm.admin.connect()
+    assert qm.admin.tidy() == 0
 
 
 @pytest.mark.parametrize(
@@ -232,16 +232,16 @@ def test_the_same_names_for_tasks(tmp_path: Path) -> None:
         async with await onceq.aio.open(tmp_path / "a", name="ALPHA", listen="", create=True) as qm:
             await qm.create_queue("private$\\q", transactional=True, journal=True)
             assert (await qm.set_queue("private$\\q", journal=False))["journal"] is False
-            await qm.disconnect()
+            await qm.admin.disconnect()
             await qm.send("DIRECT=OS:FAR\\private$\\q", b"1", transactional=True)
-            info = await qm.eod_send_info("DIRECT=OS:FAR\\private$\\q")
+            info = await qm.admin.eod_send_info("DIRECT=OS:FAR\\private$\\q")
             assert info.eod_next_seq.seq_no == 2
-            assert await qm.eod_receive_info("private$\\q") == []
-            assert (await qm.management())["connected"] == "DISCONNECTED"
-            await qm.connect()
-            assert await qm.tidy() == 0
-            assert await qm.action("TIDY") == 0
-            assert "can be received" in await qm.why("private$\\q")
+            assert await qm.admin.eod_receive_info("private$\\q") == []
+            assert (await qm.admin.management())["connected"] == "DISCONNECTED"
+            await qm.admin.connect()
+            assert await qm.admin.tidy() == 0
+            assert await qm.admin.action("TIDY") == 0
+            assert "can be received" in await qm.admin.why("private$\\q")
 
     asyncio.run(work())
 
@@ -277,8 +277,12 @@ def test_a_stream_is_shown_by_what_the_list_prints_of_it(
 
 def test_the_name_of_a_sender_is_what_it_has_said_or_where_it_is_reached() -> None:
     class Knows:
+        admin: Knows
+
         def peers(self) -> list[PeerView]:
             return [PeerView("os:beta", "b"), PeerView("tcp:10.0.0.7", "c")]
 
     found = [StreamView(source="c", sender="GAMMA"), StreamView(source="d")]
-    assert sender_names(Knows(), found) == {"b": "BETA", "c": "GAMMA"}  # type: ignore[arg-type]
+    knows = Knows()
+    knows.admin = knows
+    assert sender_names(knows, found) == {"b": "BETA", "c": "GAMMA"}  # type: ignore[arg-type]

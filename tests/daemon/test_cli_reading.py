@@ -78,7 +78,7 @@ print(*sorted(sys.modules), file=sys.stderr)
 def test_one_that_only_looks_loads_little(onceq_: Shell, command: str) -> None:
     """To load what works takes longer than to ask and print."""
     loaded = loads(onceq_, command)
-    assert "onceq.client.threads.looking" in loaded
+    assert "onceq.client.threads.administration" in loaded
     works = {"onceq.client.threads.manager", "onceq.client.loops", "onceq.client.plans.receive"}
     assert not loaded & (works | {"asyncio", "ssl"})
 

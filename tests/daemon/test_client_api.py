@@ -12,8 +12,8 @@ import pytest
 
 import onceq
 from onceq import aio, errors
-from onceq.client.tasks.looking import AsyncLooking
-from onceq.client.threads.looking import Looking
+from onceq.client.tasks.administration import AsyncManagerConnection
+from onceq.client.threads.administration import ManagerConnection
 from onceq.model.branches import Xid
 from tests.daemon.applications import KINDS, emptied, manager_with
 
@@ -49,7 +49,7 @@ def bodies(qm: Any, queue: str = T) -> list[bytes]:
 def test_who_it_is(qm: Any) -> None:
     assert qm.name == "ALPHA"
     assert len(qm.id) == 36
-    assert qm.status()["id"] == qm.id
+    assert qm.admin.status()["id"] == qm.id
     assert "ALPHA" in repr(qm)
 
 
@@ -58,7 +58,7 @@ def test_who_works_on_a_queue_is_named(qm: Any) -> None:
     with qm.transaction() as tx:
         tx.receive(T, timeout=30)
         one = qm.consumers(T)[0]
-        (begun,) = [view for view in qm.transactions() if view.received]
+        (begun,) = [view for view in qm.admin.transactions() if view.received]
         assert (one.queue, one.holds, one.since) == ("orders", 1, begun.began)
         assert (one.who, one.place, one.connection) == (begun.who, begun.place, begun.owner)
         # Of a queue manager in this process no place is known.
@@ -277,7 +277,7 @@ def test_what_a_transaction_holds_nobody_else_sees(qm: Any) -> None:
     with qm.transaction() as tx:
         assert tx.receive(T, timeout=NOW).body == b"1"
         assert qm.peek(T).body == b"2"
-        (open_one,) = qm.transactions()
+        (open_one,) = qm.admin.transactions()
         assert open_one
     assert bodies(qm) == [b"2"]
 
@@ -359,7 +359,7 @@ def test_a_send_that_was_refused_dooms_its_transaction(
         tx.commit()
     with pytest.raises(errors.TransactionOver, match="a send in it was refused"):
         tx.commit()
-    assert not qm.transactions(), "it was undone, not left open"
+    assert not qm.admin.transactions(), "it was undone, not left open"
     assert bodies(qm) == [b"there"]
     assert bodies(qm, tight) == []
 
@@ -373,8 +373,8 @@ def test_a_branch_with_a_refused_send_votes_against(
     refused(branch, tight)
     with pytest.raises(errors.SendFailed, match="tight"):
         branch.prepare()
-    assert not qm.branches()
-    assert not qm.transactions()
+    assert not qm.admin.branches()
+    assert not qm.admin.transactions()
     assert bodies(qm) == bodies(qm, tight) == []
 
 
@@ -506,19 +506,19 @@ def test_wrong_ways_to_open(qm: Any) -> None:
 def test_outgoing_queues_are_steered(qm: Any) -> None:
     far = r"DIRECT=OS:NOWHERE.invalid\private$\far"
     qm.send(far, b"x", transactional=True)
-    qm.pause(far)
-    view = qm.outgoing_queue(far)
+    qm.admin.pause(far)
+    view = qm.admin.outgoing_queue(far)
     assert (view["messages"], view["state"]) == (1, "ONHOLD")
-    assert "paused" in qm.why(far)
-    assert view["destination"] in {v["destination"] for v in qm.outgoing()}
+    assert "paused" in qm.admin.why(far)
+    assert view["destination"] in {v["destination"] for v in qm.admin.outgoing()}
     assert qm.peek(far).body == b"x"
-    qm.resume(far)
-    qm.resend(far)
-    assert qm.outgoing_queue(far)["state"] != "ONHOLD"
+    qm.admin.resume(far)
+    qm.admin.resend(far)
+    assert qm.admin.outgoing_queue(far)["state"] != "ONHOLD"
     assert qm.purge(far) == 1
-    assert qm.streams() == []
+    assert qm.admin.streams() == []
     with pytest.raises(errors.QueueNotFound):
-        qm.pause(r"DIRECT=OS:NOBODY\private$\x")
+        qm.admin.pause(r"DIRECT=OS:NOBODY\private$\x")
 
 
 # ---- the faces ---------------------------------------------------------------------------
@@ -530,15 +530,21 @@ def test_outgoing_queues_are_steered(qm: Any) -> None:
         (onceq.QueueManager, aio.AsyncQueueManager),
         (onceq.Transaction, aio.AsyncTransaction),
         (onceq.OpenQueue, aio.AsyncOpenQueue),
+        (onceq.ManagerAdmin, aio.AsyncManagerAdmin),
+        (onceq.ManagerJobs, aio.AsyncManagerJobs),
+        (onceq.ManagerLists, aio.AsyncManagerLists),
+        (onceq.ManagerRights, aio.AsyncManagerRights),
+        (onceq.ManagerTokens, aio.AsyncManagerTokens),
     ],
 )
 def test_both_faces_have_the_same_names(sync: type, tasks: type) -> None:
     def public(kind: type) -> dict[str, inspect.Signature | None]:
         return {
             name: inspect.signature(value) if inspect.isfunction(value) else None
-            for part in (kind, *(base for base in kind.__mro__ if base in (Looking, AsyncLooking)))
+            for part in kind.__mro__
+            if part in (kind, ManagerConnection, AsyncManagerConnection)
             for name, value in vars(part).items()
-            if not name.startswith("_") and name != "live"
+            if not name.startswith("_")
         }
 
     mine, others = public(sync), public(tasks)

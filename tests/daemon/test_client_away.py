@@ -75,7 +75,7 @@ def prepared(qm: Any, face: str) -> dict[str, Operation]:
         "send_many": lambda: qm.send_many(T, [b"1", b"2"], transactional=True),
         "receive": lambda: qm.receive(N, timeout=60),
         "peek": lambda: qm.peek(T, timeout=60),
-        "look": qm.status,
+        "look": qm.admin.status,
         "set": lambda: qm.set_queue(N, label=face),
         "purge": lambda: qm.purge(r"private$\plain"),
         "outcome": lambda: qm.outcome(committed.id),
@@ -163,7 +163,7 @@ def everyday(qm: Any, face: str) -> dict[str, Operation]:
         "xa.recover": lambda: qm.xa.recover(),
         "groups": lambda: qm.groups.list(),
         "decision": lambda: qm.decision(b"none"),
-        "why": lambda: qm.why(T),
+        "why": lambda: qm.admin.why(T),
     }
 
 

@@ -301,7 +301,7 @@ def test_a_handler_that_takes_too_long_is_no_failure_of_its_message(
 
     def handle(tx: Any, message: Any) -> None:
         counts.append(message.abort_count)
-        while len(counts) < 5 and qm.transactions():
+        while len(counts) < 5 and qm.admin.transactions():
             pass
 
     qm.send(T, "one")

@@ -73,7 +73,7 @@ def test_a_group_is_committed_once_through_kills(daemon: Daemon) -> None:
         assert bodies(qm) == sent(0, 1)
         (group,) = qm.groups.list()
         assert (group["app"], group["query"], group["version"]) == ("app", "q", 1)
-        assert qm.branches() == []
+        assert qm.admin.branches() == []
 
 
 def test_refusals_have_their_errors(daemon: Daemon) -> None:
@@ -152,7 +152,7 @@ def test_the_desk_shows_groups_and_forgets_them(daemon: Daemon) -> None:
         assert "of a group" in tx("list")
         assert "nothing was left prepared" not in tx("recover", "-o", daemon.where, code=1)
         assert "left alone" in tx("recover", "-o", daemon.where, code=1)
-        assert len(qm.branches()) == 1, "recovery leaves a batch to its application"
+        assert len(qm.admin.branches()) == 1, "recovery leaves a batch to its application"
         assert json.loads(tx("groups", "--json"))[0]["version"] == 5
         assert "q9" in tx("groups")
         assert "no version is remembered" in tx("forget-group", "ap", "-y", code=2)

@@ -71,7 +71,7 @@ def found(daemon: Daemon) -> list[bytes]:
 
 def settled(qm: Any) -> None:
     """The manager has heard of every connection that was lost, and undone what was open there."""
-    while qm.transactions():
+    while qm.admin.transactions():
         pass
 
 
@@ -217,7 +217,7 @@ def test_killed_in_the_middle_of_commits(daemon: Daemon) -> None:
                 except errors.ServiceNotAvailable:
                     # It was gone before the commit left: certainly not done.
                     daemon.start()
-                    assert qm.status()["name"] == "ALPHA"
+                    assert qm.admin.status()["name"] == "ALPHA"
                     break
                 else:
                     account += bodies
@@ -249,7 +249,7 @@ def test_open_transactions_are_over_when_their_connection_is(
         tx = qm.transaction()
         assert tx.receive(T, timeout=0).body == b"1"
         relay.cut(requests.Look.code, BEFORE)
-        qm.status()  # Asked again on another connection.
+        qm.admin.status()  # Asked again on another connection.
         steps: dict[str, Callable[[], object]] = {
             "receive": partial(tx.receive, T, timeout=0),
             "commit": tx.commit,
@@ -280,7 +280,7 @@ def test_what_was_only_gathered_survives_a_lost_connection(
     with qm.transaction() as tx:
         tx.send(T, b"1")
         relay.cut(requests.Look.code, BEFORE)
-        qm.status()
+        qm.admin.status()
         tx.send(T, b"2")
     assert found(daemon) == [b"1", b"2"]
 
@@ -296,7 +296,7 @@ def test_the_error_of_the_block_is_not_hidden_by_a_lost_connection(relay: Relay,
 def test_a_queue_held_open_is_not_held_on_another_connection(relay: Relay, qm: Any) -> None:
     held = qm.open_queue(T)
     relay.cut(requests.Look.code, BEFORE)
-    qm.status()
+    qm.admin.status()
     with pytest.raises(errors.HandleLost):
         held.peek()
     held.close()
@@ -307,12 +307,13 @@ def test_a_queue_held_open_is_not_held_on_another_connection(relay: Relay, qm: A
 
 def test_questions_are_asked_again(relay: Relay, qm: Any) -> None:
     qm.send(T, b"1", transactional=True)
-    for work in (qm.status, qm.queues, lambda: qm.peek(T)):
+    for code, work in (
+        (requests.Look.code, qm.admin.status),
+        (requests.Look.code, qm.queues),
+        (requests.Receive.code, lambda: qm.peek(T)),
+    ):
         relay.cut(requests.Look.code, AFTER)
-        relay.cut(
-            requests.Receive.code if work not in (qm.status, qm.queues) else requests.Look.code,
-            BEFORE,
-        )
+        relay.cut(code, BEFORE)
         assert work() is not None
 
 
@@ -348,7 +349,7 @@ def test_a_manager_that_stays_away_is_said_to_be(
         tx = qm.transaction()
         tx.send(T, b"patient")
         daemon.kill()
-        for work in (qm.status, tx.commit, lambda: qm.send(T, b"x", transactional=True)):
+        for work in (qm.admin.status, tx.commit, lambda: qm.send(T, b"x", transactional=True)):
             with pytest.raises(errors.ServiceNotAvailable, match="running"):
                 work()
         daemon.start()
@@ -365,7 +366,7 @@ def test_another_manager_at_the_same_place_is_refused(daemon: Daemon, tmp_path: 
             Daemon(daemon.path, name="OTHER"),
             pytest.raises(errors.ServiceNotAvailable, match="OTHER"),
         ):
-            qm.status()
+            qm.admin.status()
 
 
 # ---- clients that are lost -------------------------------------------------------------------
@@ -402,7 +403,7 @@ def test_a_killed_client_gives_everything_back(daemon: Daemon) -> None:
         lost.stdin.close()
         message = received_when_shared(qm)
         assert (message.body, message.abort_count) == (b"mine", 1)
-        assert qm.transactions() == []
+        assert qm.admin.transactions() == []
         with pytest.raises(onceq.ReceiveTimeout):
             qm.receive(T, timeout=0)
 
@@ -436,7 +437,7 @@ def test_a_manager_that_stops_ends_waits_in_order(daemon: Daemon) -> None:
         thread = threading.Thread(target=wait)
         thread.start()
         with onceq.connect(daemon.where) as other:
-            while not other.status()["waiting_readers"]:
+            while not other.admin.status()["waiting_readers"]:
                 pass
         daemon.stop()
         thread.join(WAIT_S)
@@ -449,12 +450,12 @@ def test_a_closed_client_says_so(daemon: Daemon) -> None:
     qm.close()
     qm.close()
     with pytest.raises(errors.ServiceNotAvailable, match="closed"):
-        qm.status()
+        qm.admin.status()
 
     async def tasks() -> None:
         other = await aio.connect(daemon.where)
         await other.close()
         with pytest.raises(errors.ServiceNotAvailable, match="closed"):
-            await other.status()
+            await other.admin.status()
 
     asyncio.run(tasks())

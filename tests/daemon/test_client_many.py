@@ -117,7 +117,7 @@ def test_waiting_readers_get_one_message_each(qm: onceq.QueueManager) -> None:
 
     def work(number: int) -> None:
         if number == THREADS:
-            while qm.status().waiting_readers < THREADS:
+            while qm.admin.status().waiting_readers < THREADS:
                 pass
             qm.send_many(T, [b"%d" % n for n in range(THREADS)], transactional=True)
             return
@@ -138,7 +138,7 @@ def test_a_closed_handle_ends_its_waits(qm: onceq.QueueManager) -> None:
             with pytest.raises(errors.OperationCancelled):
                 held.receive()
         else:
-            while qm.status().waiting_readers < 3:
+            while qm.admin.status().waiting_readers < 3:
                 pass
             held.close()
 
@@ -194,7 +194,7 @@ def test_a_hundred_tasks_share_one_client(daemon: Daemon) -> None:
 def test_receives_wait_for_what_the_same_client_sends(daemon: Daemon) -> None:
     async def work(qm: aio.AsyncQueueManager) -> None:
         waiting = [asyncio.create_task(qm.receive(N)) for _ in range(200)]
-        while (await qm.status()).waiting_readers < 200:
+        while (await qm.admin.status()).waiting_readers < 200:
             pass
         await qm.send_many(N, [b"%d" % n for n in range(200)])
         got = await asyncio.gather(*waiting)
@@ -206,12 +206,12 @@ def test_receives_wait_for_what_the_same_client_sends(daemon: Daemon) -> None:
 def test_a_cancelled_wait_takes_nothing(daemon: Daemon) -> None:
     async def work(qm: aio.AsyncQueueManager) -> None:
         waiting = asyncio.create_task(qm.receive(N))
-        while not (await qm.status()).waiting_readers:
+        while not (await qm.admin.status()).waiting_readers:
             pass
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        while (await qm.status()).waiting_readers:
+        while (await qm.admin.status()).waiting_readers:
             pass
         await qm.send(N, b"stays")
         assert (await qm.queue(N))["available"] == 1
@@ -251,7 +251,7 @@ def test_a_cancelled_receive_aborts_its_transaction(daemon: Daemon) -> None:
         tx = qm.transaction()
         assert (await tx.receive(T)).body == b"first"
         waiting = asyncio.create_task(tx.receive(T))
-        while not (await qm.status()).waiting_readers:
+        while not (await qm.admin.status()).waiting_readers:
             pass
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -259,7 +259,7 @@ def test_a_cancelled_receive_aborts_its_transaction(daemon: Daemon) -> None:
         with pytest.raises(errors.TransactionOver, match="given up"):
             await tx.commit()
         assert (await qm.receive(T, timeout=WAIT_S)).abort_count == 1
-        assert await qm.transactions() == []
+        assert await qm.admin.transactions() == []
 
     for_tasks(daemon, work)
 
@@ -286,7 +286,7 @@ def test_timeouts_of_asyncio_abort_the_block(daemon: Daemon) -> None:
             async with asyncio.timeout(0.02), qm.transaction() as tx:
                 await tx.send(T, b"never")
                 await tx.receive(T)
-        assert await qm.transactions() == []
+        assert await qm.admin.transactions() == []
         with pytest.raises(onceq.ReceiveTimeout):
             await qm.receive(T, timeout=0)
 
@@ -329,13 +329,13 @@ def test_nonsense_ends_only_the_connection_it_came_on(daemon: Daemon) -> None:
     with onceq.connect(daemon.where) as qm, Raw(daemon) as raw:
         raw.send(2, requests.Begin.code, [1])
         raw.read()
-        assert len(qm.transactions()) == 1
+        assert len(qm.admin.transactions()) == 1
         raw.socket.sendall(b"\xff" * 100)
         ((request, code, head, _),) = raw.read()
         assert (request, code) == (0, FAILED)
         assert frames.decode_head(head, frames.Failure).code == "malformed-packet"
         assert raw.read() == []
-        assert qm.transactions() == []
+        assert qm.admin.transactions() == []
 
 
 def test_one_that_reads_nothing_is_not_read(daemon: Daemon) -> None:

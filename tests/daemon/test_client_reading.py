@@ -36,7 +36,7 @@ def qm(manager: Any) -> Iterator[Any]:
     yield manager
     manager.delete_queue(T)
     manager.delete_queue(N)
-    assert not manager.transactions(), "a test has left a transaction open"
+    assert not manager.admin.transactions(), "a test has left a transaction open"
 
 
 @pytest.fixture

@@ -402,7 +402,7 @@ def test_what_it_has_no_right_to_is_not_shown(alpha: Path, tmp_path: Path) -> No
     refused in the queue manager's words, with nothing changed."""
     secret = tmp_path / "token"
     with connect(str(alpha)) as qm:
-        token = qm.create_token("watcher", grants={"": "monitor"}).token
+        token = qm.tokens.create("watcher", grants={"": "monitor"}).token
         prepared(qm, Xid(7, b"not-yours", b"queue"))
     secret.touch(0o600)
     secret.write_text(token)

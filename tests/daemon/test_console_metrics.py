@@ -37,7 +37,7 @@ def alpha(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
         )
         process = Process(path, "--create", "ALPHA").started()
         with connect(str(path)) as qm:
-            qm.grant("nobody", "monitor")  # the page itself is looked at without a token
+            qm.rights.grant("nobody", "monitor")  # the page itself is looked at without a token
             qm.create_queue(Q, transactional=True)
             for body in ("a", "b", "c"):
                 qm.send(Q, body, transactional=True)
@@ -133,7 +133,7 @@ def test_one_that_is_away_and_one_that_is_not_watched(script: httpx.Client) -> N
 def test_a_console_without_the_right_shows_none(alpha: Process, tmp_path: Path) -> None:
     secret = tmp_path / "token"
     with connect(str(alpha.path)) as qm:
-        token = qm.create_token("sender", grants={Q: "send"}).token
+        token = qm.tokens.create("sender", grants={Q: "send"}).token
     secret.touch(0o600)
     secret.write_text(token)
     with (

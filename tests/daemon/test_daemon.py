@@ -57,7 +57,7 @@ def test_it_says_in_one_line_that_it_is_ready_and_where(start: Start) -> None:
     assert (alpha.path / "onceq.pid").read_text() == f"{alpha.popen.pid}\n"
     assert ":0" not in (peers[-2:], clients[-2:])
     with onceq.connect(str(alpha.path)) as qm:
-        qm.grant("nobody", "monitor")
+        qm.rights.grant("nobody", "monitor")
     for where in (str(alpha.path), f"unix://{path}", f"onceq://{clients}"):
         with onceq.connect(where) as qm:
             assert qm.name == "ALPHA"
@@ -80,7 +80,7 @@ def test_a_signal_ends_it_in_order(start: Start, number: int) -> None:
             qm.create_queue(r"private$\idle")
             waiting = pool.submit(qm.receive, r"private$\idle", timeout=None)
             for _ in range(1_000_000):
-                if qm.status()["waiting_readers"]:
+                if qm.admin.status()["waiting_readers"]:
                     break
             assert alpha.end(number) == 0
             assert isinstance(waiting.exception(WAIT_S), ServiceNotAvailable)
@@ -92,7 +92,7 @@ def test_a_signal_ends_it_in_order(start: Start, number: int) -> None:
     with onceq.connect(str(again.path)) as qm:
         # A thread of the daemon's own writes how it has found its store.
         while again.said.count("torn_bytes=") == starts:
-            qm.status()
+            qm.admin.status()
         assert re.findall(r"torn_bytes=(\d+)", again.said)[-1] == "0"
         assert qm.receive(Q).body == b"kept"
 

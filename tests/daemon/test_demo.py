@@ -185,7 +185,7 @@ def test_all_five_have_joined_and_may_send_what_they_have_to(network: Network) -
     assert len(names) == 5
     for daemon in network.daemons:
         with daemon.connect() as manager:
-            status, grants = manager.status(), manager.rights()
+            status, grants = manager.admin.status(), manager.rights.list()
         assert (status.id, status.tls) == (daemon.guid, True)
         assert [one for one in grants if not one.owner and one.rights != ("send",)] == []
         given = [(names[g.who.removeprefix("peer:")], g.pattern) for g in grants if not g.owner]

@@ -55,7 +55,7 @@ def test_standard_output_and_error_are_full_pipes(tmp_path: Path) -> None:
             for number in range(50):
                 qm.send(Q, b"%d" % number, transactional=True)
             assert len(qm.receive_many(Q, timeout=WAIT)) == 50
-            assert qm.status().name == "ALPHA"
+            assert qm.admin.status().name == "ALPHA"
         with os.fdopen(read) as reader:
             process.send_signal(signal.SIGTERM)
             said = reader.read()

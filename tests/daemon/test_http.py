@@ -97,7 +97,7 @@ def test_https_with_a_certificate(tmp_path: Path, ends: list[HttpDaemon]) -> Non
             tx.send(wrong, "x")
         trouble = ""
         for _ in range(LOOKS_MAX):
-            trouble = alpha.outgoing_queue(wrong).trouble
+            trouble = alpha.admin.outgoing_queue(wrong).trouble
             if trouble:
                 break
         assert "its certificate cannot be trusted" in trouble

@@ -33,7 +33,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 def other(daemon: Daemon) -> Iterator[onceq.QueueManager]:
     """Somebody who has a name, and no right."""
     with onceq.connect(daemon.where) as admin:
-        token = admin.create_token("other").token
+        token = admin.tokens.create("other").token
     with onceq.connect(daemon.tcp, token=token) as made:
         yield made
 

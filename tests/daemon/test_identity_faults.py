@@ -94,7 +94,7 @@ def test_who_is_not_believed_is_named_in_the_log_and_messages_wait(
     alpha = mesh.start("alpha")
     with onceq.connect(str(alpha.path)) as qm:
         qm.create_queue(Q, transactional=True)
-        qm.grant("peer:*", "send", "*")
+        qm.rights.grant("peer:*", "send", "*")
     files = made(mesh.path / "beta", signs, BETA if made is _own else ids["beta"])
     for guid in (ids["alpha"], ids["beta"], b"L" * 16):
         assert spoken(alpha.peers_at, files, guid) == b"", "nothing is said to him"
@@ -236,7 +236,7 @@ def test_a_right_that_goes_while_a_transaction_is_open_is_judged_at_its_commit(m
         for queue in (Q, other):
             admin.create_queue(queue, transactional=True)
         admin.send(Q, "stays", transactional=True)
-        token = admin.create_token("billing", grants={Q: "receive", other: "send"}).token
+        token = admin.tokens.create("billing", grants={Q: "receive", other: "send"}).token
         with onceq.connect(tcp, token=token) as qm:
             for who, right, queue in (
                 ("token:billing", "send", other), ("token:billing", "receive", Q),
@@ -244,19 +244,19 @@ def test_a_right_that_goes_while_a_transaction_is_open_is_judged_at_its_commit(m
                 tx = qm.transaction()
                 assert tx.receive(Q, timeout=WAIT_S).text == "stays"
                 tx.send(other, "never")
-                admin.revoke(who, right, queue)
+                admin.rights.revoke(who, right, queue)
                 with pytest.raises(onceq.OnceqError) as caught:
                     tx.commit()
                 assert "access-denied" in str(caught.value) or isinstance(
                     caught.value, AccessDenied
                 )
                 assert right in str(caught.value)
-                admin.grant(who, right, queue)
+                admin.rights.grant(who, right, queue)
                 assert admin.queue(other).messages == 0
                 assert admin.queue(Q).messages == 1
             # A right that went and came back in time is there at the commit.
             with qm.transaction() as tx:
                 tx.send(other, "for once")
-                admin.revoke("token:billing", "send", other)
-                admin.grant("token:billing", "send", other)
+                admin.rights.revoke("token:billing", "send", other)
+                admin.rights.grant("token:billing", "send", other)
             assert admin.receive(other, timeout=WAIT_S).text == "for once"

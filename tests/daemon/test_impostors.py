@@ -40,7 +40,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 @pytest.fixture
 def token(daemon: Daemon) -> str:
     with onceq.connect(daemon.where) as admin:
-        return admin.create_token("billing", grants={"": "monitor"}).token
+        return admin.tokens.create("billing", grants={"": "monitor"}).token
 
 
 def by_thread(where: str | None, token: str) -> str:

@@ -52,7 +52,7 @@ def until(node: Node, number: int, looked: int) -> JobView:
     """The job when it has looked at so many, or is over."""
     with onceq.connect(str(node.path)) as qm:
         for _ in range(LOOKS):
-            found = qm.job(number)
+            found = qm.jobs.get(number)
             if found.over or found.looked >= looked:
                 return found
             pause(0.002)
@@ -66,7 +66,7 @@ def test_killed_many_times_in_the_middle_it_does_each_letter_once(node: Node, ac
     rng = random.Random(action)
     try:
         with onceq.connect(str(node.path)) as qm:
-            job = qm.start_job(action, DEAD_XACT)
+            job = qm.jobs.start(action, DEAD_XACT)
         kills, looked = 0, 0
         while True:
             looked += rng.randrange(1, 300)
@@ -80,7 +80,7 @@ def test_killed_many_times_in_the_middle_it_does_each_letter_once(node: Node, ac
             looked = seen.looked
         assert kills >= 5
         with onceq.connect(str(node.path)) as qm:
-            over = qm.job(job.number)
+            over = qm.jobs.get(job.number)
             assert (over.state, over.done, over.looked) == ("done", LETTERS, LETTERS)
             went = [int(body) for body in bodies(qm, Q)]
             stands = [int(body) for body in bodies(qm, DEAD_XACT)]
@@ -94,7 +94,7 @@ def test_killed_many_times_in_the_middle_it_does_each_letter_once(node: Node, ac
 def test_stopped_in_order_it_goes_on_at_the_next_start(node: Node) -> None:
     try:
         with onceq.connect(str(node.path)) as qm:
-            job = qm.start_job("return", DEAD_XACT)
+            job = qm.jobs.start("return", DEAD_XACT)
         process = node.process
         assert process is not None
         process.send_signal(signal.SIGTERM)
@@ -112,16 +112,16 @@ def test_stopped_in_order_it_goes_on_at_the_next_start(node: Node) -> None:
 def test_an_application_hears_of_it_and_cancels_it(node: Node) -> None:
     try:
         with onceq.connect(str(node.path)) as qm:
-            job = qm.start_job("return", DEAD_XACT)
+            job = qm.jobs.start("return", DEAD_XACT)
             assert job.who.startswith("account:")
-            over = qm.cancel_job(job.number)
+            over = qm.jobs.cancel(job.number)
             assert over.state in ("cancelled", "done")
-            assert qm.job(job.number) == over
-            assert [one.number for one in qm.jobs()] == [job.number]
+            assert qm.jobs.get(job.number) == over
+            assert [one.number for one in qm.jobs.list()] == [job.number]
             assert qm.queue(DEAD_XACT).messages == LETTERS - over.done
-            acts = [(act.what, act.about) for act in qm.trail()]
+            acts = [(act.what, act.about) for act in qm.admin.trail()]
             assert ("start job", f"1: return {DEAD_XACT}") in acts
             with pytest.raises(OnceqError, match="no job 9"):
-                qm.job(9)
+                qm.jobs.get(9)
     finally:
         node.kill()

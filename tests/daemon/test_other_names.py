@@ -40,10 +40,10 @@ class Town:
         """One that runs."""
         path = self.path / name.lower()
         with onceq.open(path, name=name, create=True) as qm:
-            self.ids[name] = qm.status().id
+            self.ids[name] = qm.admin.status().id
             if not any(queue.name == Q for queue in qm.queues()):
                 qm.create_queue(Q, transactional=True)
-                qm.grant("peer:*", "send", "*")
+                qm.rights.grant("peer:*", "send", "*")
         self.signs.identity(path, guid_bytes(self.ids[name]), name)
         (path / "onceq.toml").write_text(
             f'listen = "{at or "127.0.0.1:0"}"\n{head}\n{peers}\n'
@@ -63,7 +63,7 @@ def town(tmp_path: Path) -> Iterator[Town]:
 
 
 def outgoing(qm: onceq.QueueManager, name: str) -> Any:
-    return qm.outgoing_queue(name)
+    return qm.admin.outgoing_queue(name)
 
 
 def test_a_member_gets_nothing_under_another_name(town: Town) -> None:
@@ -82,14 +82,14 @@ def test_a_member_gets_nothing_under_another_name(town: Town) -> None:
         configuration = alpha.path / "onceq.toml"
         text = configuration.read_text()
         configuration.write_text(text.replace(mallory.peers_at, beta.peers_at))
-        qm.reload()
+        qm.admin.reload()
         with onceq.connect(str(beta.path)) as there:
             assert there.receive(Q, timeout=WAIT_S).text == "secret for BETA"
             while outgoing(qm, TO_BETA).messages:
                 pass
         assert beta.end() == 0
         configuration.write_text(text)
-        qm.reload()
+        qm.admin.reload()
         qm.send(TO_BETA, "the next one", transactional=True)
         while "than before" not in outgoing(qm, TO_BETA).trouble:
             pass

@@ -38,7 +38,7 @@ def told(process: Process, found: Callable[[str], bool]) -> str:
     """Wait until its log says it (each look asks the manager something, so time passes there)."""
     with onceq.connect(str(process.path)) as qm:
         while not found(process.said):
-            qm.status()
+            qm.admin.status()
             assert process.popen.poll() is None, process.said
     return process.said
 
@@ -67,9 +67,9 @@ def test_a_mistake_in_the_file_changes_nothing_and_is_told(alpha: Process) -> No
     assert "did you mean 'connect_retry_s'" in said
     with onceq.connect(str(alpha.path)) as qm:
         with pytest.raises(ConfigurationError, match=r"onceq\.toml:4: settings\.conect_retry_s"):
-            qm.reload()
+            qm.admin.reload()
         (alpha.path / CONFIGURATION_FILE).write_text(FILE_TEXT)
-        assert qm.reload() == onceq.Reloaded()
+        assert qm.admin.reload() == onceq.Reloaded()
 
 
 def test_a_new_address_book_is_used_at_the_next_attempt(alpha: Process, tmp_path: Path) -> None:
@@ -80,13 +80,13 @@ def test_a_new_address_book_is_used_at_the_next_attempt(alpha: Process, tmp_path
         with onceq.connect(str(alpha.path)) as qm, onceq.connect(str(beta.path)) as there:
             there.create_queue(Q, transactional=True)
             (alpha.path / CONFIGURATION_FILE).write_text(text + '[peers]\nBETA = "127.0.0.1:1"\n')
-            assert len(qm.reload().changed) == 2
+            assert len(qm.admin.reload().changed) == 2
             qm.send(rf"DIRECT=OS:BETA\{Q}", "found", transactional=True)
             told(alpha, lambda said: "peer not reached" in said)
             (alpha.path / CONFIGURATION_FILE).write_text(
                 text + f'[peers]\nBETA = "{beta.peers_at}"\n'
             )
-            assert qm.reload() == onceq.Reloaded(("peers",))
+            assert qm.admin.reload() == onceq.Reloaded(("peers",))
             assert there.receive(Q, timeout=WAIT_S).text == "found"
     finally:
         assert beta.end() == 0
@@ -112,19 +112,19 @@ def test_embedded_managers_reload_what_no_argument_takes_the_place_of(tmp_path: 
     (path / CONFIGURATION_FILE).write_text('listen = ""\n[peers]\nB = "127.0.0.1:1"\n')
     settings = Settings(connect_retry_s=7.0)
     with onceq.open(str(path), name="A", settings=settings, peers={"C": "x"}, create=True) as qm:
-        assert qm.reload() == onceq.Reloaded()
+        assert qm.admin.reload() == onceq.Reloaded()
         (path / CONFIGURATION_FILE).write_text('listen = ""\n[settings]\nconnect_retry_s = 1.0\n')
-        assert qm.reload() == onceq.Reloaded(("peers",))
+        assert qm.admin.reload() == onceq.Reloaded(("peers",))
         (path / CONFIGURATION_FILE).write_text("nonsense")
         with pytest.raises(ConfigurationError, match="not TOML"):
-            qm.reload()
+            qm.admin.reload()
 
     async def again() -> None:
         (path / CONFIGURATION_FILE).write_text('listen = ""\n')
         async with await aio.open(str(path)) as qm:
             (path / CONFIGURATION_FILE).write_text('name = "B"\n')
             with pytest.raises(ConfigurationError, match="keeps its name"):
-                await qm.reload()
+                await qm.admin.reload()
             assert qm.name == "A"
 
     asyncio.run(again())

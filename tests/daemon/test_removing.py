@@ -29,7 +29,7 @@ def acquainted(mesh: Mesh) -> tuple[Process, Process, str]:
     whom = str(mesh.shown("beta")["id"])
     with onceq.connect(str(beta.path)) as there, onceq.connect(str(alpha.path)) as here:
         there.create_queue(Q, transactional=True)
-        there.grant(f"peer:{mesh.shown('alpha')['id']}", "send", "*")
+        there.rights.grant(f"peer:{mesh.shown('alpha')['id']}", "send", "*")
         send(mesh, "to ALPHA")
         here.send(TO_BETA, "to BETA", transactional=True)
         assert received(mesh) == "to ALPHA"
@@ -50,7 +50,7 @@ def test_who_is_removed_gets_and_says_nothing_any_more_until_invited_again(mesh:
         here.send(TO_BETA, "kept at ALPHA", transactional=True)
         while REMOVED not in mesh.cli("outgoing", "why", TO_BETA, "-q", str(alpha.path)):
             pass
-        acts = [(act.who.partition(":")[0], act.what, act.about) for act in here.trail()]
+        acts = [(act.who.partition(":")[0], act.what, act.about) for act in here.admin.trail()]
         assert here.queue(Q).messages == 0
     assert ("account", "invite", "BETA") in acts
     assert ("account", "remove member", f"BETA {whom}") in acts
@@ -80,7 +80,7 @@ def test_other_members_are_told_and_keep_what_a_restored_authority_forgets(mesh:
     known = beta.path / "tls" / members.TOLD
     with onceq.connect(str(beta.path)) as qm:
         while not known.exists():
-            qm.status()
+            qm.admin.status()
     ((guid, _, at_s),) = json.loads(known.read_bytes())
     assert guid == mallory
     (own / members.HERE).unlink()  # as an older copy of the directory has it
@@ -132,7 +132,7 @@ def test_a_partners_authority_speaks_for_its_own_alone(mesh: Mesh) -> None:
     beta = mesh.start("beta", "--peer", f"ALPHA={alpha.peers_at}")
     with onceq.connect(str(alpha.path)) as qm:
         qm.create_queue(Q, transactional=True)
-        qm.grant("peer:*", "send", "*")
+        qm.rights.grant("peer:*", "send", "*")
     send(mesh, "once within")
     alpha.wait_to_say(f"may not speak for queue manager {betas}")
     mesh.configure("alpha", f'{limited}["peer:{betas}", "name:GAMMA"]')

@@ -43,7 +43,7 @@ def work(qm: onceq.QueueManager) -> None:
     with qm.transaction() as tx:
         tx.send_many(Q, [b"one", b"two"])
         tx.send(FAR, b"three")
-    qm.pause(FAR)
+    qm.admin.pause(FAR)
     qm.groups.attempt("job", 1)
     xid = qm.groups.attempt("job", 1).branch("0")
     with qm.branch(xid) as branch:
@@ -53,8 +53,8 @@ def work(qm: onceq.QueueManager) -> None:
     with qm.branch(onceq.Xid(7, b"global", b"part")) as branch:
         branch.send(Q, b"prepared")
         branch.prepare()
-    qm.scrub()
-    qm.scrub_stop()
+    qm.admin.scrub()
+    qm.admin.scrub_stop()
 
 
 @pytest.fixture(scope="module")
@@ -126,10 +126,10 @@ CALLS: list[Callable[[onceq.QueueManager], object]] = [
     lambda qm: qm.set_queue(r"private$\more", label="y"),
     lambda qm: qm.purge(r"private$\more"),
     lambda qm: qm.delete_queue(r"private$\more"),
-    lambda qm: qm.reload(),
-    lambda qm: qm.tidy(),
-    lambda qm: qm.action("TIDY"),
-    lambda qm: qm.action("PAUSE", FAR),
+    lambda qm: qm.admin.reload(),
+    lambda qm: qm.admin.tidy(),
+    lambda qm: qm.admin.action("TIDY"),
+    lambda qm: qm.admin.action("PAUSE", FAR),
     lambda qm: qm.outcome(committed(qm)),
     lambda qm: qm.decision(b"onceq"),
     lambda qm: qm.groups.commit("job", 1, []),

@@ -52,16 +52,16 @@ class Pair:
 
     def grant(self, words: str, queue: str = "") -> None:
         with onceq.connect(str(self.paths["alpha"])) as qm:
-            qm.grant("*", words, queue, everywhere=True)
+            qm.rights.grant("*", words, queue, everywhere=True)
 
     def revoke(self, words: str, queue: str) -> None:
         with onceq.connect(str(self.paths["alpha"])) as qm:
-            qm.revoke("*", words, queue, everywhere=True)
+            qm.rights.revoke("*", words, queue, everywhere=True)
 
     def allowed(self) -> bool:
         """Whether alice may send at BETA; whoever asks about rights has them looked at."""
         with onceq.connect(str(self.paths["beta"])) as qm:
-            asked = qm.explain_right("send", ORDERS)
+            asked = qm.rights.explain("send", ORDERS)
             try:
                 qm.send(ORDERS, b"x", transactional=True)
             except AccessDenied:
@@ -74,8 +74,8 @@ class Pair:
     def trouble(self) -> str:
         """Of BETA; alice may monitor it."""
         with onceq.connect(str(self.paths["beta"])) as qm:
-            qm.rights()
-            return str(qm.status().rights_trouble)
+            qm.rights.list()
+            return str(qm.admin.status().rights_trouble)
 
 
 @pytest.fixture
@@ -109,12 +109,12 @@ def test_a_right_is_given_once_and_holds_at_both(
     assert run(["-q", alpha, "revoke", "--everywhere", "*", "send", ORDERS]) == 0
     assert not pair.allowed()
     with onceq.connect(beta) as qm:
-        acts = [act for act in qm.trail() if act.what == "follow rights"]
+        acts = [act for act in qm.admin.trail() if act.what == "follow rights"]
     assert {act.who for act in acts} == {"directory"}
     assert "granted * monitor" in acts[0].about
     assert acts[-1].about == rf"change 4; revoked * send at {ORDERS}"
     with onceq.connect(alpha) as qm:
-        whats = [act.what for act in qm.trail() if act.who != "directory"]
+        whats = [act.what for act in qm.admin.trail() if act.who != "directory"]
     assert whats == ["grant everywhere", "grant everywhere", "revoke", "revoke everywhere"]
 
 
@@ -132,12 +132,12 @@ def test_who_waits_at_the_other_ends_with_the_right(pair: Pair) -> None:
 
     waiting = threading.Thread(target=wait)
     with onceq.connect(str(pair.paths["beta"])) as qm:
-        qm.explain_right("receive", ORDERS)  # Whoever asks about rights has them looked at.
+        qm.rights.explain("receive", ORDERS)  # Whoever asks about rights has them looked at.
         waiting.start()
-        while not qm.status().waiting_readers:
+        while not qm.admin.status().waiting_readers:
             assert waiting.is_alive(), ended
         pair.revoke("receive", ORDERS)
-        qm.rights()
+        qm.rights.list()
     waiting.join(WAIT_S)
     (error,) = ended
     assert isinstance(error, AccessDenied)

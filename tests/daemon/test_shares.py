@@ -34,7 +34,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 def token(daemon: Daemon, name: str, whole: str = "") -> str:
     with onceq.connect(daemon.where) as admin:
         grants = {r"private$\*": RIGHTS, "": whole} if whole else {r"private$\*": RIGHTS}
-        return admin.create_token(name, grants=grants).token
+        return admin.tokens.create(name, grants=grants).token
 
 
 async def fill(qm: aio.AsyncQueueManager, one: One, thing: Thing) -> tuple[int, OnceqError]:

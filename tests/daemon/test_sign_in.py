@@ -38,7 +38,7 @@ def alpha(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             with connect(str(path)) as qm:
                 qm.create_queue(Q, transactional=True)
                 for name, rights in (("operators", "monitor,operate"), ("readers", "monitor")):
-                    made = qm.create_token(name, grants={"": rights})
+                    made = qm.tokens.create(name, grants={"": rights})
                     _private(folder / f"{name}.token", made.token)
             yield path
 
@@ -114,7 +114,7 @@ def test_a_group_may_do_what_its_token_may_and_the_trail_has_the_person(
             assert press(operator, "/m/alpha/queue/resume", queue=Q).status_code == 303
     with connect(str(alpha)) as qm:
         acts = [
-            (act.who, act.where.partition(",")[0], act.what, act.result) for act in qm.trail()
+            (act.who, act.where.partition(",")[0], act.what, act.result) for act in qm.admin.trail()
             if act.what in ("pause", "resume")
         ]  # fmt: skip
     assert acts == [
@@ -139,7 +139,7 @@ def test_a_token_that_is_revoked_lets_its_group_see_nothing(
 ) -> None:
     """And not as the account of the console, which may do everything."""
     with connect(str(alpha)) as qm:
-        gone = qm.create_token("gone", grants={"": "monitor,operate"})
+        gone = qm.tokens.create("gone", grants={"": "monitor,operate"})
     _private(tmp_path / "gone.token", gone.token)
     people = tmp_path / "people.toml"
     people.write_text(
@@ -156,7 +156,7 @@ def test_a_token_that_is_revoked_lets_its_group_see_nothing(
         assert page.status_code == 200
         assert "orders" in page.text
         with connect(str(alpha)) as qm:
-            qm.revoke_token("gone")
+            qm.tokens.revoke("gone")
         for path in ("/m/alpha/queues", "/m/alpha/trail", "/api/managers/alpha/queues"):
             assert client.get(path).status_code in (403, 503), path
 

@@ -67,8 +67,8 @@ def tapped(mesh: Mesh, *, tls: bool) -> dict[str, Tap]:
             qm.create_queue(Q, transactional=True)
             qm.create_queue(EXPRESS, transactional=False)
             if tls:
-                qm.grant(f"peer:{mesh.shown(other)['id']}", "send", "*")
-            assert qm.status().tls is tls
+                qm.rights.grant(f"peer:{mesh.shown(other)['id']}", "send", "*")
+            assert qm.admin.status().tls is tls
     return {"alpha": to_beta, "beta": to_alpha}
 
 
@@ -235,8 +235,8 @@ def test_the_trail_says_who_has_joined_and_who_has_reloaded(mesh: Mesh) -> None:
     alpha.wait_to_say("configuration reloaded", 2)
     with onceq.connect(str(alpha.path)) as qm:
         acts = [(act.who.partition(":")[0], act.where.partition(",")[0], act.what, act.about,
-                 act.result) for act in qm.trail()]  # fmt: skip
-        whom = [act.who for act in qm.trail() if act.what in ("join", "renew certificate")]
+                 act.result) for act in qm.admin.trail()]  # fmt: skip
+        whom = [act.who for act in qm.admin.trail() if act.what in ("join", "renew certificate")]
     assert acts == [
         ("account", "local", "invite", "BETA", ""),
         ("peer", "127.0.0.1", "join", "BETA", ""),
@@ -273,7 +273,7 @@ def test_own_files_and_authorities_instead_of_the_commands(mesh: Mesh) -> None:
     mesh.start("beta", "--peer", f"ALPHA={alpha.peers_at}")
     with onceq.connect(str(alpha.path)) as qm:
         qm.create_queue(Q, transactional=True)
-        qm.grant(f"peer:{mesh.shown('beta')['id']}", "send", "*")
+        qm.rights.grant(f"peer:{mesh.shown('beta')['id']}", "send", "*")
     send(mesh, "by two authorities")
     assert received(mesh) == "by two authorities"
     assert "others make the certificate" in mesh.tls("alpha", "renew", code=CONFIGURATION)
@@ -296,7 +296,7 @@ def test_an_expired_certificate_stops_no_application(mesh: Mesh) -> None:
         qm.create_queue(Q)
         qm.send(Q, "here")
         assert qm.receive(Q, timeout=WAIT_S).text == "here"
-        assert "has expired" in qm.status().certificate_problem
+        assert "has expired" in qm.admin.status().certificate_problem
     said = mesh.cli("qm", "status", "--qm", str(alpha.path))
     assert "no other queue manager believes this one" in said
     assert "certificate has expired" in mesh.tls("alpha", "show", code=CONFIGURATION)
@@ -306,11 +306,11 @@ def test_who_may_deliver_is_who_was_granted_it(mesh: Mesh) -> None:
     """A proven identity is a name, not a right."""
     alpha, _ = mesh.joined()
     with onceq.connect(str(alpha.path)) as qm, onceq.connect(str(mesh.path / "beta")) as there:
-        qm.revoke(f"peer:{mesh.shown('beta')['id']}", "send", "*")
+        qm.rights.revoke(f"peer:{mesh.shown('beta')['id']}", "send", "*")
         with there.transaction() as tx:
             tx.send(THERE, "not wanted")
         qm.create_queue(r"private$\other", transactional=True)
-        qm.grant(f"peer:{mesh.shown('beta')['id']}", "send", r"private$\other")
+        qm.rights.grant(f"peer:{mesh.shown('beta')['id']}", "send", r"private$\other")
         with there.transaction() as tx:
             tx.send(r"DIRECT=OS:ALPHA\private$\other", "wanted")
         assert qm.receive(r"private$\other", timeout=WAIT_S).text == "wanted"
@@ -328,7 +328,7 @@ def test_where_the_dead_letters_are_of_what_is_refused(mesh: Mesh) -> None:
         onceq.connect(str(mesh.path / "alpha")) as qm,
         onceq.connect(str(mesh.path / "beta")) as there,
     ):
-        qm.revoke(beta, "send", "*")
+        qm.rights.revoke(beta, "send", "*")
         there.send(THERE, "ordered", transactional=True, **asks)
         there.send(THERE, "not asked for", transactional=True)
         there.send(THERE, "plain", transactional=False, **asks)
@@ -338,7 +338,7 @@ def test_where_the_dead_letters_are_of_what_is_refused(mesh: Mesh) -> None:
         letter = qm.receive(DEADLETTER, timeout=WAIT_S)
         assert (letter.text, letter.message_class) == ("plain", MessageClass.NACK_ACCESS_DENIED)
         qm.create_queue(r"private$\plain")
-        qm.grant(beta, "send", "*")
+        qm.rights.grant(beta, "send", "*")
         there.send(r"DIRECT=OS:ALPHA\private$\plain", "kind", transactional=True, **asks)
         for side in (qm, there):
             letter = side.receive(DEADXACT, timeout=WAIT_S)
@@ -375,7 +375,7 @@ def test_a_guid_that_has_rights_is_not_signed_for_somebody_else(mesh: Mesh) -> N
     alpha = mesh.start("alpha")
     beta = mesh.shown("beta")["id"]
     with onceq.connect(str(alpha.path)) as qm:
-        qm.grant(f"peer:{beta}", "send", "*")
+        qm.rights.grant(f"peer:{beta}", "send", "*")
     said = mesh.tls("beta", "join", mesh.invited("MALLORY"), code=DENIED)
     assert "has rights here" in said
     assert f"onceq tls invite MALLORY --guid {beta}" in said

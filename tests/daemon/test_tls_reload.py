@@ -127,7 +127,7 @@ def test_one_authority_takes_the_place_of_another_at_every_door(alpha: Rotating,
     assert alpha.let_in("ONE", by="ONE") == everywhere
     assert alpha.let_in("OTHER", by="ONE") == set()
     with onceq.connect(str(alpha.path)) as qm:
-        qm.grant(f"peer:{guid_text(BETA)}", "monitor")
+        qm.rights.grant(f"peer:{guid_text(BETA)}", "monitor")
     known = onceq.Tls(str(alpha.path / "ONE-authority.pem"), str(alpha.path / "ONE.pem"))
     with onceq.connect(f"tls://{HOST}:{alpha.ports['client_listen']}", tls=known) as there:
         alpha.trust("ONE", "OTHER")
@@ -143,7 +143,7 @@ def test_one_authority_takes_the_place_of_another_at_every_door(alpha: Rotating,
         alpha.reload(by)
         assert alpha.let_in("ONE", by="OTHER") == set()
         assert alpha.let_in("OTHER", by="OTHER") == everywhere
-        assert there.status().name == "ALPHA", "connections that are there go on"
+        assert there.admin.status().name == "ALPHA", "connections that are there go on"
     told = [line for line in process.said.splitlines() if "configuration reloaded" in line]
     mine, theirs = (
         "the certificate for other queue managers", "the authorities of other queue managers",

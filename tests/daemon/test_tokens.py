@@ -62,23 +62,23 @@ def log_of(daemon: Daemon) -> str:
 def test_a_token_says_who_it_is_and_grants_what_it_may(
     daemon: Daemon, admin: onceq.QueueManager, by: str, tmp_path: Path
 ) -> None:
-    made = admin.create_token("billing", grants={Q: "send,peek"})
+    made = admin.tokens.create("billing", grants={Q: "send,peek"})
     file = tmp_path / "token"
     file.touch(mode=0o600)
     file.write_text(made.token)
     where = daemon.where if by == "socket" else daemon.tcp
     with onceq.connect(where, token_file=file) as qm:
         qm.send(Q, "one", transactional=True)
-        why = qm.explain_right("send", Q)
+        why = qm.rights.explain("send", Q)
         assert why.allowed
         assert why.who == "token:billing"
         with pytest.raises(AccessDenied, match=r"onceq grant token:billing receive"):
             qm.receive(Q, timeout=0.0)
         with pytest.raises(AccessDenied):
-            qm.create_token("another")
-        admin.grant("token:billing", "receive", Q)
+            qm.tokens.create("another")
+        admin.rights.grant("token:billing", "receive", Q)
         assert qm.receive(Q, timeout=WAIT_S).text == "one"
-        (shown,) = admin.tokens()
+        (shown,) = admin.tokens.list()
         assert (shown.name, shown.connections, shown.expired) == ("billing", 1, False)
     assert made.token not in log_of(daemon)
     assert made.token.rpartition("_")[2] not in log_of(daemon)
@@ -86,8 +86,8 @@ def test_a_token_says_who_it_is_and_grants_what_it_may(
 
 def test_a_token_outlives_a_restart_and_so_does_its_end(daemon: Daemon) -> None:
     with onceq.connect(daemon.where) as admin:
-        kept, gone = (admin.create_token(name, grants={Q: "send"}).token for name in ("a", "b"))
-        admin.revoke_token("b")
+        kept, gone = (admin.tokens.create(name, grants={Q: "send"}).token for name in ("a", "b"))
+        admin.tokens.revoke("b")
     daemon.kill()
     daemon.start()
     with onceq.connect(daemon.tcp, token=kept) as qm:
@@ -99,12 +99,12 @@ def test_a_token_outlives_a_restart_and_so_does_its_end(daemon: Daemon) -> None:
 def test_one_small_right_wipes_nothing_out_of_the_trail(daemon: Daemon) -> None:
     """As many purges of an empty queue as the trail keeps acts, by one who may receive there."""
     with onceq.connect(daemon.where) as admin:
-        small = admin.create_token("small", grants={Q: "receive"}).token
-        before = [act.what for act in admin.trail()]
+        small = admin.tokens.create("small", grants={Q: "receive"}).token
+        before = [act.what for act in admin.admin.trail()]
         with onceq.connect(daemon.tcp, token=small) as qm:
             for _ in range(TRAIL_MAX + 10):
                 qm.purge(Q)
-        (*kept, purge) = admin.trail()
+        (*kept, purge) = admin.admin.trail()
     assert [act.what for act in kept] == before
     assert {"create queue", "create token"} <= set(before)
     assert (purge.what, purge.who, purge.times) == ("purge", "token:small", TRAIL_MAX + 10)
@@ -113,7 +113,7 @@ def test_one_small_right_wipes_nothing_out_of_the_trail(daemon: Daemon) -> None:
 
 def test_wrong_tokens_learn_nothing_and_are_counted(daemon: Daemon) -> None:
     with onceq.connect(daemon.where) as admin:
-        admin.create_token("billing")
+        admin.tokens.create("billing")
     said = set()
     for name in ("billing", "nobody"):
         with pytest.raises(AccessDenied) as caught:
@@ -128,7 +128,7 @@ def test_wrong_tokens_learn_nothing_and_are_counted(daemon: Daemon) -> None:
 
 def test_too_many_wrong_ones_keep_nobody_waiting_at_other_addresses(daemon: Daemon) -> None:
     with onceq.connect(daemon.where) as admin:
-        token = admin.create_token("billing").token
+        token = admin.tokens.create("billing").token
     refused: list[type[OnceqError]] = []
     for _ in range(2 * WRONG_TOKENS_AT_ONCE):
         with pytest.raises((AccessDenied, ManagerAway)) as caught:
@@ -154,20 +154,20 @@ def holder(daemon: Daemon) -> Iterator[Callable[[str], tuple[Any, Future[Any]]]]
 def waits(admin: onceq.QueueManager, count: int) -> None:
     """Until so many connections are there with tokens."""
     for _ in range(10_000):
-        if sum(token.connections for token in admin.tokens()) == count:
+        if sum(token.connections for token in admin.tokens.list()) == count:
             return
-    raise AssertionError(admin.tokens())
+    raise AssertionError(admin.tokens.list())
 
 
 def test_one_that_is_revoked_in_use_is_cut_with_the_reason(
     daemon: Daemon, admin: onceq.QueueManager, holder: Callable[[str], tuple[Any, Future[Any]]]
 ) -> None:
-    token = admin.create_token("billing", grants={Q: "send,receive"}).token
+    token = admin.tokens.create("billing", grants={Q: "send,receive"}).token
     qm, waiting = holder(token)
     waits(admin, 1)
     open_tx = qm.transaction()
     open_tx.send(Q, "never")
-    assert admin.revoke_token("billing") == 1
+    assert admin.tokens.revoke("billing") == 1
     with pytest.raises(OnceqError, match="'billing' was revoked"):
         waiting.result(WAIT_S)
     with pytest.raises(OnceqError):
@@ -176,19 +176,19 @@ def test_one_that_is_revoked_in_use_is_cut_with_the_reason(
         qm.send(Q, "no", transactional=True)
     waits(admin, 0)
     assert admin.queue(Q).messages == 0
-    assert admin.rights() == []
+    assert admin.rights.list() == []
 
 
 def test_one_that_expires_in_use_is_cut_with_the_reason(
     daemon: Daemon, admin: onceq.QueueManager, holder: Callable[[str], tuple[Any, Future[Any]]]
 ) -> None:
-    token = admin.create_token("billing", expires=1, grants={Q: "receive"}).token
+    token = admin.tokens.create("billing", expires=1, grants={Q: "receive"}).token
     qm, waiting = holder(token)
     with pytest.raises(OnceqError, match="has expired"):
         waiting.result(WAIT_S)
     with pytest.raises(AccessDenied, match="has expired"):
         qm.send(Q, "no", transactional=True)
-    (shown,) = admin.tokens()
+    (shown,) = admin.tokens.list()
     assert shown.expired
     assert not shown.connections
 
@@ -196,15 +196,15 @@ def test_one_that_expires_in_use_is_cut_with_the_reason(
 def test_a_task_that_waits_hears_that_its_token_was_revoked(daemon: Daemon) -> None:
     async def work() -> None:
         async with await aio.connect(daemon.where) as admin:
-            made = await admin.create_token("billing", grants={Q: "receive"})
+            made = await admin.tokens.create("billing", grants={Q: "receive"})
             qm = await aio.connect(daemon.tcp, token=made.token)
             waiting = asyncio.create_task(qm.receive(Q, timeout=None))
             await asyncio.sleep(0)  # it is asked
-            assert await admin.revoke_token("billing") == 1
+            assert await admin.tokens.revoke("billing") == 1
             with pytest.raises(OnceqError, match=r"revoked|access denied"):
                 await waiting
             with pytest.raises(AccessDenied):
-                await qm.status()
+                await qm.admin.status()
             await qm.close()
 
     asyncio.run(work())
@@ -222,13 +222,13 @@ OPERATIONS: dict[str, Operation] = {
     "journal": lambda qm: qm.receive(f"{Q};journal", timeout=0.0),
     "set": lambda qm: qm.set_queue(Q, label="x"),
     "headers": lambda qm: qm.peek_headers(Q),
-    "grant": lambda qm: qm.grant("carol", "peek", Q),
+    "grant": lambda qm: qm.rights.grant("carol", "peek", Q),
     "create": lambda qm: qm.create_queue(r"private$\new"),
     "purge": lambda qm: qm.purge(Q),
-    "status": lambda qm: qm.status(),
-    "disconnect": lambda qm: qm.disconnect(),
-    "tokens": lambda qm: qm.tokens(),
-    "revoke": lambda qm: qm.revoke_token("carol"),
+    "status": lambda qm: qm.admin.status(),
+    "disconnect": lambda qm: qm.admin.disconnect(),
+    "tokens": lambda qm: qm.tokens.list(),
+    "revoke": lambda qm: qm.tokens.revoke("carol"),
     "delete": lambda qm: qm.delete_queue(Q),
 }
 
@@ -268,8 +268,8 @@ def table(shared: Daemon) -> Iterator[onceq.QueueManager]:
         for queue in made.queues():
             if not queue.system:
                 made.delete_queue(queue.path)
-        for token in made.tokens():
-            made.revoke_token(token.name)
+        for token in made.tokens.list():
+            made.tokens.revoke(token.name)
 
 
 @pytest.mark.parametrize("right", Right, ids=lambda right: right.value)
@@ -277,8 +277,8 @@ def test_a_token_may_what_its_right_says(
     shared: Daemon, table: onceq.QueueManager, right: Right
 ) -> None:
     where = "" if right in WHOLE else Q if right is not Right.CREATE else "private$\\*"
-    made = table.create_token("one", grants={where: right})
-    table.create_token("carol")
+    made = table.tokens.create("one", grants={where: right})
+    table.tokens.create("carol")
     allowed = set()
     with onceq.connect(shared.tcp, token=made.token) as qm:
         for name, operation in OPERATIONS.items():
@@ -301,10 +301,10 @@ def alice(tmp_path: Path) -> Iterator[Process]:
     path = tmp_path / "a"
     with onceq.open(path, name="A", create=True) as qm:
         qm.create_queue(Q, transactional=True)
-        qm.grant("alice", "send", Q)
-        qm.grant("account:bob", "administer")
+        qm.rights.grant("alice", "send", Q)
+        qm.rights.grant("account:bob", "administer")
         (tmp_path / "token").touch(mode=0o600)
-        token = qm.create_token("carol", grants={"": "administer"}).token
+        token = qm.tokens.create("carol", grants={"": "administer"}).token
         (tmp_path / "token").write_text(token)
     program = (str(ROOT / "tests" / "daemon" / "as_somebody.py"),)
     options = ("--listen", "", "--client-listen", "127.0.0.1:0")
@@ -315,7 +315,7 @@ def alice(tmp_path: Path) -> Iterator[Process]:
 
 def test_another_account_has_exactly_its_rights(alice: Process, tmp_path: Path) -> None:
     with onceq.connect(str(alice.path)) as qm:
-        assert qm.explain_right("send", Q).who == "account:alice"
+        assert qm.rights.explain("send", Q).who == "account:alice"
         qm.send(Q, "x", transactional=True)
         for name, operation in OPERATIONS.items():
             if name != "send":
@@ -333,7 +333,7 @@ def test_who_may_only_peek_sees_headers_and_is_told_how(
     shared: Daemon, table: onceq.QueueManager, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     table.send(Q, "a secret", label="first", transactional=True)
-    made = table.create_token("peeker", grants={Q: "peek,delete"})
+    made = table.tokens.create("peeker", grants={Q: "peek,delete"})
     file = tmp_path / "token"
     file.touch(mode=0o600)
     file.write_text(made.token)
@@ -362,9 +362,9 @@ def test_who_gives_rights_at_a_queue_hears_what_his_revoke_has_done(
     shared: Daemon, table: onceq.QueueManager, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Also who may not see the grants of others there."""
-    table.grant("carol", "send", Q)
+    table.rights.grant("carol", "send", Q)
     for number, words in enumerate(("set-rights,send,get-rights", "set-rights,send")):
-        made = table.create_token(f"giver{number}", grants={Q: words})
+        made = table.tokens.create(f"giver{number}", grants={Q: words})
         file = tmp_path / f"token{number}"
         file.touch(mode=0o600)
         file.write_text(made.token)
@@ -377,7 +377,7 @@ def test_who_gives_rights_at_a_queue_hears_what_his_revoke_has_done(
 
         revoke = ("revoke", "carol", "send", Q.replace("\\", "/"))
         assert "is taken away from carol" in said(*revoke)
-        assert not table.explain_right("send", Q, who="account:carol").allowed
+        assert not table.rights.explain("send", Q, who="account:carol").allowed
         if "get-rights" in words:
             assert "was not granted send" in said(*revoke)
         said("grant", "carol", "send", Q)
@@ -425,7 +425,7 @@ def test_another_queue_manager_is_not_shown_the_token_of_this_one(
     daemon: Daemon, admin: onceq.QueueManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who gets it could use it here; nor would the other one know it."""
-    token = admin.create_token("operator", grants={"": "operate"}).token
+    token = admin.tokens.create("operator", grants={"": "operate"}).token
     file = tmp_path / "token"
     file.touch(mode=0o600)
     file.write_text(token)
@@ -445,17 +445,17 @@ def test_a_file_has_a_token_for_each_of_several_queue_managers(
     file.touch(mode=0o600)
     with Daemon(tmp_path / "b", tcp=True) as other, onceq.connect(other.where) as there:
         tokens = [
-            qm.create_token("operator", grants={"": "operate"}).token for qm in (admin, there)
+            qm.tokens.create("operator", grants={"": "operate"}).token for qm in (admin, there)
         ]
         file.write_text(f"{daemon.where} {tokens[0]}\n{other.tcp} {tokens[1]}\n")
 
         async def by_task(where: str) -> str:
             async with await aio.connect(where, token_file=file) as qm:
-                return (await qm.explain_right("operate", "")).who
+                return (await qm.rights.explain("operate", "")).who
 
         for where in (daemon.where, other.tcp):
             with onceq.connect(where, token_file=file) as qm:
-                assert qm.explain_right("operate", "").who == "token:operator"
+                assert qm.rights.explain("operate", "").who == "token:operator"
             assert asyncio.run(by_task(where)) == "token:operator"
         words = ("--token-file", str(file), "-q", daemon.where, "tx", "recover", "--other")
         assert run([*words, other.tcp]) == 0
@@ -474,7 +474,7 @@ def test_who_owns_a_queue_that_is_called_like_a_pattern_owns_that_one_alone(
     name: str,
 ) -> None:  # fmt: skip
     """By the client and by commands."""
-    made = table.create_token(f"maker{len(name)}", grants={"private$\\*": "create"})
+    made = table.tokens.create(f"maker{len(name)}", grants={"private$\\*": "create"})
     file = tmp_path / "token"
     file.touch(mode=0o600)
     file.write_text(made.token)
@@ -488,18 +488,18 @@ def test_who_owns_a_queue_that_is_called_like_a_pattern_owns_that_one_alone(
 
     with onceq.connect(shared.tcp, token_file=file) as own:
         own.create_queue(like)
-        assert own.explain_right("receive", like).allowed
-        assert not own.explain_right("receive", Q).allowed
+        assert own.rights.explain("receive", like).allowed
+        assert not own.rights.explain("receive", Q).allowed
         with pytest.raises(AccessDenied):
             own.send(Q, "x", transactional=True)
         with pytest.raises(AccessDenied):
-            own.grant("dora", "send", like)
-        own.grant("dora", "send", pattern)
+            own.rights.grant("dora", "send", like)
+        own.rights.grant("dora", "send", pattern)
     said("grant", "dora", "peek", like, code=AccessDenied.exit_code)
     assert said("grant", "dora", "peek", pattern).startswith("dora may peek")
     for right in ("send", "peek"):
-        assert table.explain_right(right, like, who="account:dora").allowed
-        assert not table.explain_right(right, Q, who="account:dora").allowed
+        assert table.rights.explain(right, like, who="account:dora").allowed
+        assert not table.rights.explain(right, Q, who="account:dora").allowed
     assert pattern.replace("\\", "/") in said("rights", "show")
     table.delete_queue(like)
 
@@ -507,7 +507,7 @@ def test_who_owns_a_queue_that_is_called_like_a_pattern_owns_that_one_alone(
 def test_an_operator_ends_a_hold_by_command(
     shared: Daemon, table: onceq.QueueManager, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    made = table.create_token("holder", grants={Q: "receive"})
+    made = table.tokens.create("holder", grants={Q: "receive"})
     file = tmp_path / "token"
     file.touch(mode=0o600)
     file.write_text(made.token)

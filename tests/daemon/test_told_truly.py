@@ -98,9 +98,9 @@ def test_what_expired_is_not_called_acknowledged(tmp_path: Path) -> None:
     ) as qm:
         there = rf"DIRECT=OS:B\{Q}"
         qm.send(there, "late", transactional=True, time_to_reach_queue=1)
-        while qm.outgoing_queue(there)["messages"]:
-            qm.status()
-        said = why(qm.outgoing_queue(there))
+        while qm.admin.outgoing_queue(there)["messages"]:
+            qm.admin.status()
+        said = why(qm.admin.outgoing_queue(there))
         assert "1 message ended here without an acknowledgment" in said
         assert "its time was over" in said
         assert "everything sent" not in said

@@ -58,7 +58,7 @@ def test_an_aborted_message_has_no_outcome(two: Two) -> None:
 def test_what_waits_says_why(two: Two) -> None:
     two.alpha.send(THERE, b"0", transactional=True)
     two.beta.receive(Q, timeout=WAIT)
-    two.alpha.pause(THERE)
+    two.alpha.admin.pause(THERE)
     tracked = two.alpha.send_tracked(THERE, b"1", transactional=True)
     (one,) = tracked.outcomes()
     assert one.state == "waiting"

@@ -99,14 +99,14 @@ def test_tasks_and_threads_are_told_the_same_end(
 
     async def by_task() -> tuple[TrailView, list[ActView]]:
         async with await aio.connect(str(shell.alpha)) as qm:
-            return await qm.trail_end(), await qm.trail()
+            return await qm.admin.trail_end(), await qm.admin.trail()
 
     with running(shell.alpha), onceq.connect(str(shell.alpha)) as qm:
-        assert qm.trail_end() == TrailView(id=qm.id)
+        assert qm.admin.trail_end() == TrailView(id=qm.id)
         for number, name in enumerate("ab", 1):
             qm.create_queue(rf"private$\{name}")
             end, acts = asyncio.run(by_task())
-            assert (end, acts) == (qm.trail_end(), qm.trail())
+            assert (end, acts) == (qm.admin.trail_end(), qm.admin.trail())
             assert (end.id, end.number, end.digest) == (qm.id, number, acts[-1].digest)
             assert end.digest
 

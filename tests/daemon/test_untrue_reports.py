@@ -51,17 +51,17 @@ def test_a_grant_to_a_name_that_nobody_has_used_says_so(onceq_: Shell) -> None:
     onceq_("grant", "account:ops-*", "monitor")
     assert onceq_.error == "", "a pattern means whoever comes"
     with onceq.connect(str(onceq_.alpha)) as qm:
-        assert not qm.explain_right("monitor", who="annna").known
+        assert not qm.rights.explain("monitor", who="annna").known
 
 
 def test_a_destination_that_was_never_used_is_called_the_same_everywhere(onceq_: Shell) -> None:
     onceq_("outgoing", "why", UNUSED, code=2)
     with onceq.connect(str(onceq_.alpha)) as qm:
         with pytest.raises(QueueNotFound) as caught:
-            qm.why(UNUSED)
+            qm.admin.why(UNUSED)
         assert caught.value.text.replace("\\", "/") in onceq_.error
         qm.create_queue(Q)
-        assert qm.why(Q) == onceq_("outgoing", "why", Q).strip().replace("/", "\\")
+        assert qm.admin.why(Q) == onceq_("outgoing", "why", Q).strip().replace("/", "\\")
 
 
 def test_a_queue_that_is_resumed_is_not_called_unreachable(onceq_: Shell) -> None:
@@ -71,7 +71,7 @@ def test_a_queue_that_is_resumed_is_not_called_unreachable(onceq_: Shell) -> Non
             beta.create_queue("private$\\orders", transactional=True)
             qm.send(FAR, b"1", transactional=True)
             assert beta.receive("private$\\orders", timeout=30).body == b"1"
-        qm.pause(FAR)
+        qm.admin.pause(FAR)
         qm.send(FAR, b"2", transactional=True)
         (row,) = json.loads(onceq_("outgoing", "list", "--json", "--name", "orders"))
         assert row["paused_since"]

@@ -46,8 +46,8 @@ def get(
 
 def metrics(process: Process, path: str = "/metrics") -> dict[tuple[str, ...], float]:
     with onceq.connect(str(process.path)) as qm:
-        if not any(one.name == "prometheus" for one in qm.tokens()):
-            TOKENS[process] = qm.create_token("prometheus", grants={"": "monitor"}).token
+        if not any(one.name == "prometheus" for one in qm.tokens.list()):
+            TOKENS[process] = qm.tokens.create("prometheus", grants={"": "monitor"}).token
     status, body = get(process, path, Authorization=f"Bearer {TOKENS[process]}")
     assert status == 200, body
     return {
@@ -99,12 +99,12 @@ def test_an_account_without_the_right_is_told_how_to_get_it(
 ) -> None:
     assert get(alpha, "/metrics")[0] == 401, "over TCP an account is nobody"
     with onceq.connect(str(alpha.path)) as qm:
-        sender = qm.create_token("sender")
-        qm.grant("token:sender", "send", Q)
+        sender = qm.tokens.create("sender")
+        qm.rights.grant("token:sender", "send", Q)
     status, body = get(alpha, "/metrics", Authorization=f"Bearer {sender.token}")
     assert (status, "onceq grant token:sender monitor" in body) == (403, True)
     with onceq.connect(str(alpha.path)) as qm:
-        qm.grant("token:sender", "monitor")
+        qm.rights.grant("token:sender", "monitor")
     status, body = get(alpha, "/metrics", Authorization=f"Bearer {sender.token}")
     assert (status, "onceq_build_info" in body) == (200, True)
     assert get(alpha, "/metrics", Authorization="Bearer nonsense")[0] == 401
@@ -121,7 +121,7 @@ def test_an_address_that_others_reach_needs_proof(tmp_path: Path) -> None:
 
 def test_ready_says_how_it_is_as_json(alpha: Process) -> None:
     with onceq.connect(str(alpha.path)) as qm:
-        qm.disconnect()
+        qm.admin.disconnect()
         status, body = get(alpha, "/health/ready")
         assert status == 200
         assert "disconnected by an operator" in json.loads(body)["notes"][0]

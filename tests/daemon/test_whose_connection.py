@@ -71,8 +71,8 @@ def test_one_that_closes_at_once_is_not_the_administrator(alpha: Process) -> Non
         own.sendall(said)
         own.close()
     with onceq.connect(str(alpha.path)) as admin:
-        assert not [one for one in admin.rights() if "games" in one.who]
-        assert not [act for act in admin.trail() if act.what == "grant"]
+        assert not [one for one in admin.rights.list() if "games" in one.who]
+        assert not [act for act in admin.admin.trail() if act.what == "grant"]
 
 
 def test_whoever_stays_is_nobody_also_as_root(alpha: Process) -> None:

@@ -73,9 +73,9 @@ def test_a_name_that_leads_back_says_which_key_cures_it(mesh: Mesh) -> None:
     name = rf"DIRECT=OS:newname\{Q}"
     with onceq.connect(str(alpha.path)) as qm:
         qm.send(name, "1")
-        while "identity-clash" not in qm.outgoing_queue(name).trouble:
+        while "identity-clash" not in qm.admin.outgoing_queue(name).trouble:
             pass
-        assert qm.status().clashes == ()
+        assert qm.admin.status().clashes == ()
     alpha.wait_to_say("put it into addresses in onceq.toml")
     for text in (status(mesh, alpha), why(mesh, alpha, name), alpha.said):
         assert "newname leads back to this queue manager itself" in text
@@ -99,15 +99,15 @@ def test_a_name_is_explained(mesh: Mesh) -> None:
     assert "session" not in text
     given(alpha, beta, "ACCOUNTS")
     with onceq.connect(str(alpha.path)) as qm:
-        (found,) = qm.explain_name(name)
-        assert qm.explain_name(Q)[0].leads_to == "here"
+        (found,) = qm.admin.explain_name(name)
+        assert qm.admin.explain_name(Q)[0].leads_to == "here"
     assert (found.leads_to, found.session) == ("elsewhere", "127.0.0.1")
     with onceq.connect(str(beta.path)) as qm:
-        assert found.manager_id == qm.status().id
+        assert found.manager_id == qm.admin.status().id
 
     async def ask() -> list[onceq.NameView]:
         async with await onceq.aio.connect(str(alpha.path)) as qm:
-            return await qm.explain_name(name)
+            return await qm.admin.explain_name(name)
 
     assert asyncio.run(ask()) == [found]
     mesh.cli("-q", str(alpha.path), "names", "explain", "DIRECT=OS:", code=WRONG)

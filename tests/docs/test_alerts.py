@@ -212,7 +212,7 @@ def test_a_real_server_scrapes_a_real_daemon(tmp_path: Path) -> None:
     daemon = Process(path, "--create", "ALPHA").started()
     token = tmp_path / "onceq.token"
     with onceq.connect(str(path)) as qm:
-        token.write_text(qm.create_token("prometheus", grants={"": "monitor"}).token)
+        token.write_text(qm.tokens.create("prometheus", grants={"": "monitor"}).token)
     where = f"127.0.0.1:{free_port()}"
     configuration = yaml.safe_load(SCRAPE.read_text())
     configuration["rule_files"] = [str(RULES)]

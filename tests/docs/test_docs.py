@@ -306,6 +306,6 @@ def test_the_first_example_runs_twice_and_leaves_nothing_behind(tmp_path: Path) 
     for _ in range(2):
         run_sample("README.md", text, tmp_path)
     with onceq.open(str(tmp_path / "alpha")) as qm:
-        assert qm.outgoing() == []
+        assert qm.admin.outgoing() == []
         kept = {name: qm.queue(rf"private$\{name}")["messages"] for name in ("orders", "stock")}
         assert kept == {"orders": 0, "stock": 2}

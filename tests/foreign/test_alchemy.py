@@ -78,7 +78,7 @@ def test_two_databases_and_a_queue(
     assert bodies(qm) == ["1", "3"]
     assert server.execute("SELECT x FROM one ORDER BY x", "one") == [(1,), (3,)]
     assert server.execute("SELECT x FROM two ORDER BY x", "two") == [(1,), (3,)]
-    assert (server.prepared_ids(), qm.branches()) == ([], [])
+    assert (server.prepared_ids(), qm.admin.branches()) == ([], [])
 
 
 def test_a_database_refuses(session: Session, server: Postgres, qm: onceq.QueueManager) -> None:
@@ -89,7 +89,7 @@ def test_a_database_refuses(session: Session, server: Postgres, qm: onceq.QueueM
     session.rollback()
     assert bodies(qm) == []
     assert server.execute("SELECT x FROM one WHERE x = 50", "one") == []
-    assert (server.prepared_ids(), qm.branches()) == ([], [])
+    assert (server.prepared_ids(), qm.admin.branches()) == ([], [])
 
 
 def test_a_session_of_one_phase_is_refused(qm: onceq.QueueManager) -> None:

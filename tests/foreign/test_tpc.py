@@ -62,7 +62,7 @@ def test_with_a_database(server: Postgres, qm: onceq.QueueManager) -> None:
             coordinate([ours, theirs], f"g{number}", commit=commit, work=work)
     assert bodies(qm) == ["1", "3"]
     assert server.execute("SELECT x FROM t ORDER BY x") == [(1,), (3,)]
-    assert qm.branches() == []
+    assert qm.admin.branches() == []
 
 
 def test_recover_after_a_restart(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_one_phase_and_read_only(qm: onceq.QueueManager) -> None:
     ours.work.send(Q, "undone")
     ours.close()
     assert bodies(qm) == ["one"]
-    assert qm.branches() == []
+    assert qm.admin.branches() == []
 
 
 def test_calls_in_the_wrong_order(qm: onceq.QueueManager) -> None:

@@ -67,7 +67,7 @@ def test_commit_abort_and_again(qm: onceq.QueueManager) -> None:
     with manager:
         join(qm, manager)
     assert bodies(qm) == ["2"]
-    assert qm.branches() == []
+    assert qm.admin.branches() == []
 
 
 def test_somebody_else_votes_against_it(qm: onceq.QueueManager) -> None:
@@ -82,7 +82,7 @@ def test_somebody_else_votes_against_it(qm: onceq.QueueManager) -> None:
     assert "tpc_abort" in voter.told
     manager.abort()
     assert bodies(qm) == []
-    assert qm.branches() == []
+    assert qm.admin.branches() == []
 
 
 def test_two_queue_managers(qm: onceq.QueueManager, tmp_path: Path) -> None:

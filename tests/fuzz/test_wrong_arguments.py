@@ -101,7 +101,7 @@ def test_a_wrong_argument_is_an_error_of_its_own(
             qm.create_queue(queue, transactional=True)
         with qm.transaction() as other, qm.transaction() as tx, qm.open_queue(Q) as opened:
             other.send(OTHER, b"of another thread")
-            link = qm.live()
+            link = qm._live()
             for face in (qm, tx, opened):
                 for name, method in methods(face):
                     for places, names in wrong_calls(method):
@@ -109,7 +109,7 @@ def test_a_wrong_argument_is_an_error_of_its_own(
                         tried = f"{type(face).__name__}.{name}(*{places}, **{names})"
                         with guarded(tried):
                             method(*places, **names)
-                        assert qm.live() is link, f"{tried} has broken the connection"
+                        assert qm._live() is link, f"{tried} has broken the connection"
         assert qm.receive(OTHER, timeout=5).body == b"of another thread"
     assert calls > 500
 

@@ -69,7 +69,7 @@ def placed(factory: pytest.TempPathFactory, name: str) -> Iterator[Place]:
             for queue in (Q, OUT):
                 qm.create_queue(queue, transactional=True)
             qm.create_queue(PLAIN)
-            token = qm.create_token("hosts", grants={"": "administer"}).token
+            token = qm.tokens.create("hosts", grants={"": "administer"}).token
         authority = Authority(folder)
         os.environ[AUTHORITIES] = authority.file
         try:

@@ -174,7 +174,7 @@ def test_close_at_any_line_ends_the_call(
 
 def test_close_in_a_signal_handler_ends_a_receive(make: Callable[[], onceq.QueueManager]) -> None:
     qm = make()
-    qm.status()
+    qm.admin.status()
     before = signal.signal(signal.SIGUSR1, lambda number, frame: qm.close())
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR1))
     timer.start()

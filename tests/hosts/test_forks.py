@@ -91,7 +91,7 @@ def in_branch(qm: Any) -> object:
 WORKS: dict[str, tuple[Callable[[Any], object], object]] = {
     "send": (lambda qm: bool(qm.send(PLAIN, b"x")), True),
     "transaction": (transact, "committed"),
-    "look": (lambda qm: qm.status().name, "ALPHA"),
+    "look": (lambda qm: qm.admin.status().name, "ALPHA"),
     "consume": (consumed, 1),
     "open": (held_open, True),
     "branch": (in_branch, "committed"),
@@ -465,7 +465,8 @@ def test_an_embedded_manager_refuses_by_name(tmp_path: Path) -> None:
         tx = qm.transaction()
         tx.send(Q, b"m")
         said = [
-            heard(lambda: qm.send(Q, b"m", transactional=True)), heard(tx.commit), heard(qm.status),
+            heard(lambda: qm.send(Q, b"m", transactional=True)), heard(tx.commit),
+            heard(qm.admin.status),
         ]  # fmt: skip
         assert [text.partition(":")[0] for text in said] == ["WrongProcess"] * 3
         assert heard(qm.close) == "None"

@@ -57,7 +57,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "send": lambda qm: qm.send(PLAIN, b"elsewhere"),
     "transaction": transact,
     "receive": lambda qm: qm.receive(PLAIN, timeout=0.0),
-    "look": lambda qm: qm.status(),
+    "look": lambda qm: qm.admin.status(),
     "open": lambda qm: qm.open_queue(PLAIN),
     "work": work,
     "consume": consume,

@@ -108,7 +108,7 @@ def test_a_call_without_a_time_out_notices_a_manager_that_is_silent_for_long(
         with pytest.raises(LinkLost):
             qm.send(PLAIN, b"m")
         with pytest.raises(ManagerAway):
-            qm.status()
+            qm.admin.status()
     with pytest.raises(ReceiveTimeout):
         while True:
             assert qm.receive(PLAIN, timeout=0.2).body == b"m"

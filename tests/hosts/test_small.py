@@ -134,8 +134,8 @@ def test_no_repr_is_long(qm: Any) -> None:
     with qm.transaction() as tx, qm.open_queue(Q) as queue, queue.cursor() as cursor:
         tx.send_many(Q, [b"1"] * 2_000)
         shown = [
-            qm, tx, queue, cursor, qm.queue(Q), qm.status(), qm.metrics(), qm.peek(Q),
-            qm.peek_many(Q), *qm.peek_headers(Q), *qm.transactions(), *qm.settings(),
+            qm, tx, queue, cursor, qm.queue(Q), qm.admin.status(), qm.admin.metrics(), qm.peek(Q),
+            qm.peek_many(Q), *qm.peek_headers(Q), *qm.admin.transactions(), *qm.admin.settings(),
         ]  # fmt: skip
         for one in shown:
             assert len(repr(one)) < 1_000

@@ -123,7 +123,7 @@ class Crowd:
     def _started(self, *, tls: bool) -> Host:
         path = self.folder / ("secure" if tls else "bare")
         with onceq.open(path, name=NAME, create=True) as qm:
-            guid = guid_bytes(qm.status().id)
+            guid = guid_bytes(qm.admin.status().id)
         head, routes = "", ""
         peers = ['TELL = "127.0.0.1:9"']
         if tls:

@@ -59,7 +59,7 @@ class Manager:
 
     def __init__(self, path: Path, name: str, *, tls: bool) -> None:
         with onceq.open(path, name=name, create=True) as qm:
-            self.guid = guid_bytes(qm.status().id)
+            self.guid = guid_bytes(qm.admin.status().id)
         self.group = next((g for g in grp.getgrall() if g.gr_gid != os.getegid()), None)
         if not may_become_others():
             self.group = None

@@ -141,7 +141,7 @@ class Town:
         self.signs, self.foreign = Authority(), Authority("FOREIGN")
         self.applications = trustme.CA()
         with onceq.open(self.path, name="HERE", create=True) as qm:
-            guid = guid_bytes(qm.status().id)
+            guid = guid_bytes(qm.admin.status().id)
         self.trusted = self.signs.certificate + self.applications.cert_pem.bytes()
         self.signs.identity(self.path, guid, trusts=self.trusted)
         cells = [(who, asked) for who in WHO for asked in ASKED]

@@ -191,8 +191,8 @@ class Stage:
             self._recover(home, [ManagerResource(other), *(b.resource() for b in bases)], story)
             for base in bases:
                 assert base.prepared() == [], f"{story}: in {base.kind}"
-            assert home.branches() == other.branches() == [], story
-            assert home.decisions() == [], story
+            assert home.admin.branches() == other.admin.branches() == [], story
+            assert home.admin.decisions() == [], story
             outcomes = {base.kind: base.has(number) for base in bases}
             assert len(set(outcomes.values())) == 1, f"{story}: {outcomes}"
             there = self.there = outcomes[bases[0].kind]

@@ -421,8 +421,8 @@ class LastStage:
     def _check(self, base: LastBase, number: int, messages: int, told: str, story: str) -> None:
         """Compare both places with each other and with what was told."""
         with onceq.connect(self.home.where) as home:
-            assert home.branches() == [], story
-            assert home.decisions() == [], story
+            assert home.admin.branches() == [], story
+            assert home.admin.decisions() == [], story
             there = self.there = base.has(number)
             expected = [f"{number}.{k}" for k in range(messages)] if there else []
             assert [m.text for m in all_of(home, OUT)] == expected, story

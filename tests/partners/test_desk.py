@@ -109,7 +109,7 @@ def test_a_branch_that_another_manager_decides(daemon: Daemon, tx: Tx, tmp_path:
             "abort", str(xid), "--decider", home.where, "--dry-run"
         )
         assert "rolled back: " in tx("abort", str(xid), "--decider", home.where)
-        assert qm.branches() == []
+        assert qm.admin.branches() == []
 
 
 def test_what_is_left_in_a_database(daemon: Daemon, tx: Tx, server: Postgres) -> None:
@@ -158,4 +158,4 @@ def test_recovery_that_goes_on(daemon: Daemon, server: Postgres, tmp_path: Path)
             watching.send_signal(signal.SIGINT)
             assert watching.wait(60) == 130
             assert "secret" not in watching.stderr.read()
-            assert there.branches() == []
+            assert there.admin.branches() == []

@@ -148,10 +148,10 @@ def test_nothing_is_lost_to_a_synchronous_standby(
             tx.enlist(Dying(last, pair))
             db.execute(TAKE)
             tx.send(Q, "in doubt")
-    assert [branch.phase for branch in qm.branches()] == ["prepared"]
+    assert [branch.phase for branch in qm.admin.branches()] == ["prepared"]
     with connected(pair) as db:
         take(qm, db, 3)
-        until(lambda: not qm.branches())
+        until(lambda: not qm.admin.branches())
     assert sent(qm) == ["1", "2", "3", "4", "5"], "its row was lost with its server, and it with it"
 
 

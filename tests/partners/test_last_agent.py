@@ -250,7 +250,7 @@ def test_a_statement_that_begins_another_transaction_is_noticed(
                 tx.send(Q, "another")
         assert db.info.transaction_status.name == "IDLE"
     assert not kept(postgres, "another")
-    assert (manager.queue(Q).messages, manager.branches()) == (0, [])
+    assert (manager.queue(Q).messages, manager.admin.branches()) == (0, [])
 
 
 def test_a_connection_that_was_closed_has_committed_nothing(
@@ -265,7 +265,7 @@ def test_a_connection_that_was_closed_has_committed_nothing(
             tx.send(Q, "closed")
             db.pgconn.finish()
     assert not kept(postgres, "closed")
-    assert (manager.queue(Q).messages, manager.branches()) == (0, [])
+    assert (manager.queue(Q).messages, manager.admin.branches()) == (0, [])
 
 
 @pytest.mark.parametrize("statement", ["insert into checked values ('a'), ('a')", "select 1 / 0"])
@@ -281,7 +281,7 @@ def test_a_commit_that_the_database_refuses_undoes_all(
                     face.execute(db, statement)
         assert db.info.transaction_status.name == "IDLE"
         face.execute(db, "select 1")
-    assert manager.branches() == []
+    assert manager.admin.branches() == []
     assert manager.queue(Q).messages == 0
 
 
@@ -393,7 +393,7 @@ def test_others_prepare_and_the_last_decides(
         with pytest.raises(EnlistRefused, match="one last agent"), manager.transaction() as tx:
             tx.enlist(PostgresLast(one))
             tx.enlist(PostgresLast(other))
-    assert (manager.decisions(), manager.branches()) == ([], [])
+    assert (manager.admin.decisions(), manager.admin.branches()) == ([], [])
     assert manager.queue(Q).messages == messages
 
 

@@ -83,7 +83,7 @@ def test_rows_and_messages_are_committed_together(
     committed = [f"la {kind} a", f"la {kind} c"]
     assert keys(server, f"la {kind}") == committed
     assert [manager.receive(Q, timeout=5).text for _ in range(2)] == committed
-    assert manager.branches() == []
+    assert manager.admin.branches() == []
     assert engine.pool.checkedout() == 0  # type: ignore[attr-defined]
     assert server.prepared_ids() == []
 

@@ -158,7 +158,7 @@ def test_a_statement_that_ends_the_transaction_is_noticed(
             execute(db, "rollback")
     assert not kept(mariadb, "ended")
     assert manager.queue(Q).messages == 0
-    assert manager.branches() == []
+    assert manager.admin.branches() == []
 
 
 def test_a_connection_that_was_closed_has_committed_nothing(
@@ -172,7 +172,7 @@ def test_a_connection_that_was_closed_has_committed_nothing(
         tx.send(Q, "closed")
         db.close()
     assert not kept(mariadb, "closed")
-    assert (manager.queue(Q).messages, manager.branches()) == (0, [])
+    assert (manager.queue(Q).messages, manager.admin.branches()) == (0, [])
 
 
 def test_a_deadlock_undoes_all(
@@ -270,7 +270,7 @@ def test_an_answer_that_is_lost_leaves_it_to_recovery(
             super().record(row)
             raise PartnerLost("no answer")
 
-    manager.look_after_rows = lambda last: False  # type: ignore[method-assign]
+    manager._recovering.look_after_rows = lambda last: False  # type: ignore[method-assign]
     with contextlib.closing(connect()) as db:
         losing = Losing(db)
         with pytest.raises(InDoubt, match="recovery will ask"), manager.transaction() as tx:

@@ -86,7 +86,7 @@ def test_both_or_neither(server: Postgres, qm: onceq.QueueManager, db: psycopg.C
         tx.abort()
     assert rows(server) == [1]
     assert bodies(qm) == ["1"]
-    assert (qm.decisions(), qm.branches()) == ([], [])
+    assert (qm.admin.decisions(), qm.admin.branches()) == ([], [])
 
 
 def test_what_cannot_be_prepared_is_undone_everywhere(
@@ -120,7 +120,7 @@ def test_what_the_queue_manager_refuses_is_undone_in_the_database(
     with pytest.raises(onceq.OnceqError, match="quota"):
         tx.commit()
     assert rows(server) == []
-    assert qm.decisions() == []
+    assert qm.admin.decisions() == []
 
 
 def test_two_databases_and_another_manager(
@@ -151,18 +151,20 @@ def test_two_databases_and_another_manager(
             tx.send(Q, "no")
         assert rows(server) == rows(server, "two") == [1, 2]
         assert bodies(qm) == bodies(other) == ["1", "2"]
-        assert (qm.decisions(), other.branches()) == ([], [])
+        assert (qm.admin.decisions(), other.admin.branches()) == ([], [])
 
 
 def test_only_the_database_has_work(
     server: Postgres, qm: onceq.QueueManager, db: psycopg.Connection
 ) -> None:
-    before = qm.status()["log_position"]
+    before = qm.admin.status()["log_position"]
     with qm.transaction() as tx:
         tx.enlist(db)
         db.execute("INSERT INTO t VALUES (1)")
     assert rows(server) == [1]
-    assert qm.status()["log_position"] == before, "in one phase, with nothing to be written here"
+    assert qm.admin.status()["log_position"] == before, (
+        "in one phase, with nothing to be written here"
+    )
 
 
 def test_two_phase_commit_is_forbidden(qm: onceq.QueueManager) -> None:
@@ -292,7 +294,7 @@ def test_for_tasks(server: Postgres, db: psycopg.Connection, tmp_path: Path) -> 
                     await connection.execute("INSERT INTO t VALUES (3)")
                     raise KeyError
             assert len(await qm.peek_many(Q)) == len(await other.peek_many(Q)) == 1
-            assert (await qm.decisions(), await other.branches()) == ([], [])
+            assert (await qm.admin.decisions(), await other.admin.branches()) == ([], [])
 
     asyncio.run(work())
     assert rows(server) == [1]

@@ -122,7 +122,7 @@ def test_nothing_is_told_before_the_decision(
             db.execute("notify spared")
             tx.send(Q, "x")
         assert list(listener.notifies(timeout=0)) == []
-    assert qm.decisions() == []
+    assert qm.admin.decisions() == []
 
 
 def test_with_others_in_a_transaction(

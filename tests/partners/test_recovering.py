@@ -50,8 +50,8 @@ def configure(path: Path, server: Postgres) -> None:
 
 def abandon(qm: Any, server: Postgres, key: str, at: str) -> None:
     """Commit a row and a message together, and die: before the decision, or after it."""
-    qm.look_after = lambda partner: None
-    qm.recover_soon = lambda: None
+    qm._recovering.look_after = lambda partner: None
+    qm._recovering.soon = lambda: None
     base = psycopg.connect(server.conninfo())
     with pytest.raises(Gone), qm.transaction() as tx:
         tx.enlist(base)
@@ -89,7 +89,7 @@ def test_a_daemon_ends_what_a_dead_application_has_left(folder: Path, postgres: 
     with daemon:
         until(lambda: not left(postgres))
         with onceq.connect(daemon.where) as qm:
-            until(lambda: not qm.decisions())
+            until(lambda: not qm.admin.decisions())
             assert [m.text for m in qm.receive_many(Q, 5, timeout=0)] == ["daemon-after"]
     assert rows(postgres, "daemon-after", "daemon-before") == ["daemon-after"]
     log = (folder / "a.log").read_text()
@@ -105,7 +105,7 @@ def test_an_embedded_manager_does_the_same(folder: Path, postgres: Postgres) -> 
     assert len(left(postgres)) == 1
     configure(folder / "e", postgres)
     with onceq.open(path) as qm:
-        until(lambda: not left(postgres) and not qm.decisions())
+        until(lambda: not left(postgres) and not qm.admin.decisions())
     assert rows(postgres, "embedded-after") == ["embedded-after"]
     until(lambda: not [t for t in threading.enumerate() if t.name == "onceq-recovery"])
 
@@ -164,7 +164,7 @@ def test_a_manager_without_queues_coordinates_databases(
     """Two databases, one outcome, no message: its log has the decision."""
     key = f"coordinated {at}"
     with onceq.open(str(folder / "c"), name="C", create=True) as qm:
-        qm.look_after = lambda partner: None  # type: ignore[method-assign]
+        qm._recovering.look_after = lambda partner: None  # type: ignore[method-assign]
         one, other = psycopg.connect(postgres.conninfo()), pymysql.connect(**mariadb.arguments())
         with pytest.raises(Gone), qm.transaction() as tx:
             tx.enlist(one)
@@ -193,7 +193,7 @@ def test_a_manager_without_queues_coordinates_databases(
         report = recovery.step(0.0)
         recovery.close()
         assert report.clean, report
-        assert qm.decisions() == []
+        assert qm.admin.decisions() == []
     expected = [key] if at == "after" else []
     assert rows(postgres, key) == expected
     assert [k for (k,) in mariadb.sql(f"select k from kept where k = '{key}'")] == expected
@@ -204,8 +204,8 @@ def test_a_manager_without_queues_coordinates_databases(
 
 def leave_promised(qm: Any, last: Any, insert: str, key: str, at: What) -> None:
     """Die between the promise and the end, with the row written if ``at`` is FULFIL."""
-    qm.look_after_rows = lambda last: False
-    qm.recover_soon = lambda: None
+    qm._recovering.look_after_rows = lambda last: False
+    qm._recovering.soon = lambda: None
     with pytest.raises(Gone), qm.transaction() as tx:
         tx.enlist(last).execute(insert, (key,))
         tx.send(Q, key)
@@ -249,7 +249,7 @@ def test_a_daemon_asks_for_the_rows_of_a_dead_application(folder: Path) -> None:
             f'databases = ["{server.conninfo()}", "sqlite://{file}"]\n'
         )
         with daemon, onceq.connect(daemon.where) as qm:
-            until(lambda: not qm.branches())
+            until(lambda: not qm.admin.branches())
             # It is told of when the round is over.
             until(
                 lambda: (folder / "a.log").read_text().count("a branch left prepared") == len(keys)
@@ -291,7 +291,7 @@ def test_by_hand(folder: Path) -> None:
         assert "a row of sqlite:" in tx(daemon, "list", *where)
         assert "asking decides" in tx(daemon, "recover", "--dry-run", *where, code=1)
         assert "committed at sqlite:" in tx(daemon, "recover", *where)
-        assert qm.branches() == []
+        assert qm.admin.branches() == []
         assert qm.receive(Q, timeout=5).text == "k"
         with closing(sqlite3.connect(file)) as made, made:
             made.execute("DELETE FROM onceq_decisions")

@@ -406,7 +406,7 @@ def test_postgresql_and_mariadb_together(
     query = "select {} from kept where {} like 'both%' order by 1"
     assert postgres.sql(query.format("key", "key")) == [("both 1",), ("both 3",)]
     assert mariadb.sql(query.format("k", "k")) == [("both 1",), ("both 3",)]
-    assert home.decisions() == []
+    assert home.admin.decisions() == []
 
 
 def test_awaited_and_other_partners_together(

@@ -71,7 +71,7 @@ def edited(module: ModuleType, old: str, new: str) -> Callable[[pytest.MonkeyPat
     Raises (when it is planted):
         NameError: The edited text reads a name that the module does not have. It would be found as
             a crash, not as the mistake that it is meant to be.
-        ValueError: No function runs the edited text, as that of a table which is already made.
+        ValueError: No function runs the edited text, because a table of the module was made before.
     """
 
     def plant(monkeypatch: pytest.MonkeyPatch) -> None:

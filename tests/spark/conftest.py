@@ -62,12 +62,12 @@ class Daemon:
         self.manager = onceq.connect(str(path))
         if not (path / "tls").exists():
             # Executors connect over TCP, and show nothing.
-            self.manager.grant("nobody", "administer")
+            self.manager.rights.grant("nobody", "administer")
 
     @cached_property
     def token(self) -> str:
         """Of somebody who may do everything, also in external transactions."""
-        return self.manager.create_token("executors", grants={"": "administer"}).token
+        return self.manager.tokens.create("executors", grants={"": "administer"}).token
 
     def start(self) -> None:
         """Start it and wait until it says that it is ready."""

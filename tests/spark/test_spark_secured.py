@@ -32,7 +32,7 @@ ORDERS, COPY = r"private$\orders", r"private$\copy"
 def with_identity(path: Path, name: str, signs: Authority, trusts: bytes) -> Daemon:
     """A queue manager that runs with an identity."""
     with onceq.open(path, name=name, create=True) as qm:
-        guid = guid_bytes(qm.status().id)
+        guid = guid_bytes(qm.admin.status().id)
     signs.identity(path, guid, trusts=signs.certificate + trusts)
     whose = fingerprint(trusts).hex()
     (path / "onceq.toml").write_text(f'[authorities]\n"{whose}" = ["certificate:*"]\n')
@@ -59,7 +59,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Daemon, Dae
 
 def token_file(daemon: Daemon, name: str, **grants: str) -> tuple[str, str]:
     """A token in a file of its own; the file's name, and the token."""
-    made = daemon.manager.create_token(name, grants=grants or {ORDERS: "receive,get-properties"})
+    made = daemon.manager.tokens.create(name, grants=grants or {ORDERS: "receive,get-properties"})
     file = daemon.path.parent / f"{name}.holder"
     file.touch(mode=0o600)
     file.write_text(made.token)
@@ -112,8 +112,8 @@ def test_a_secret_stands_in_nothing_that_spark_keeps_or_says(
         "SPOKE_FILE": token_file(second, "spoke", **{COPY: "send"}),
     }
     of_hub, of_spoke = (tokens[name][1] for name in ("HUB_FILE", "SPOKE_FILE"))
-    manager.revoke_token("revoked")
-    manager.grant("certificate:billing", "peek-body,get-properties", ORDERS)
+    manager.tokens.revoke("revoked")
+    manager.rights.grant("certificate:billing", "peek-body,get-properties", ORDERS)
     names = {
         **{name: file for name, (file, _) in tokens.items()}, "SECURE": f"tls://{secured.address}",
         "GONE_FILE": str(folder / "gone.holder"), "AUTHORITIES": str(folder / "authorities.pem"),

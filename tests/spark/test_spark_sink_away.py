@@ -62,7 +62,7 @@ class Place:
 
     def prepared(self) -> set[str]:
         """What is promised."""
-        return {view.xid for view in self.manager.branches() if view.phase == "prepared"}
+        return {view.xid for view in self.manager.admin.branches() if view.phase == "prepared"}
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_an_answer_is_lost_at_either_of_two_queue_managers(
         commit(chosen, at, staged)
         for number, place in enumerate(both):
             place.check((Q, [n for n in range(COUNT) if n // ROWS % 2 == number]))
-        assert both[0].manager.decisions() == []
+        assert both[0].manager.admin.decisions() == []
         if both[broken].relay.armed:
             assert at > 8
             return

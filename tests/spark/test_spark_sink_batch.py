@@ -41,7 +41,7 @@ def bodies(daemon: Any, queue: str) -> list[str]:
 
 def left(daemon: Any, queue: str) -> list[Any]:
     """Branches that would send there; those of tests that failed on purpose do not count."""
-    return [branch for branch in daemon.manager.branches() if queue in branch["destinations"]]
+    return [branch for branch in daemon.manager.admin.branches() if queue in branch["destinations"]]
 
 
 def test_all_rows_in_the_order_of_the_partitions(spark: Any, daemon: Any, queue: str) -> None:
@@ -86,7 +86,7 @@ def test_a_destination_for_each_row_also_several(spark: Any, daemon: Any, queue:
     write(frame(spark, rows, "body string, queue string"), daemon)
     assert bodies(daemon, queue) == ["0", "2", "3", "4"]
     assert bodies(daemon, other) == ["1", "2"]
-    assert daemon.manager.outgoing_queue(far)["messages"] == 1
+    assert daemon.manager.admin.outgoing_queue(far)["messages"] == 1
     write(frame(spark, rows, "body string, queue string"), daemon, queue=other)
     assert bodies(daemon, other) == ["1", "2", "0", "1", "2", "3", "4"], "the option goes before"
     daemon.manager.purge(far)

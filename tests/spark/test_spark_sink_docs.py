@@ -49,7 +49,7 @@ def test_every_example_of_writing_runs(
     assert found[1].app_specific == 7
     assert found[1].time_to_be_received == 86_400
     far = r"DIRECT=OS:BETA\private$\audit"
-    assert manager.outgoing_queue(far)["messages"] == 1
+    assert manager.admin.outgoing_queue(far)["messages"] == 1
     manager.purge(far)
     assert list((tmp_path / "landed").glob("query=*/batch=0"))
     assert (tmp_path / "booked" / "_delta_log").is_dir()

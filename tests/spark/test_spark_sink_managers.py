@@ -33,7 +33,7 @@ def bodies(one: Any, queue: str) -> list[int]:
 
 
 def left(one: Any, queue: str) -> list[Any]:
-    return [branch for branch in one.manager.branches() if queue in branch["destinations"]]
+    return [branch for branch in one.manager.admin.branches() if queue in branch["destinations"]]
 
 
 def check(daemon: Any, other: Any, queue: str, count: int) -> None:
@@ -126,7 +126,7 @@ def test_a_batch_write_to_two_queue_managers(
     more = spark.range(1_002, 1_102, 1, 4).selectExpr("cast(id as string) body")
     write(more, queue=queue, txnAppId=queue, txnVersion=1)
     check(daemon, other, queue, 1_102)
-    assert daemon.manager.decisions() == []
+    assert daemon.manager.admin.decisions() == []
 
 
 @pytest.mark.parametrize("where", ["the driver dies", "the other is killed"])
@@ -175,4 +175,4 @@ def test_a_stream_to_two_queue_managers_through_a_kill(
     run()
     assert everything() == list(range(300))
     assert left(daemon, queue) == left(other, queue) == []
-    assert daemon.manager.decisions() == []
+    assert daemon.manager.admin.decisions() == []

@@ -76,14 +76,14 @@ class Managers:
         return [held(qm) for qm in self.made]
 
     def left(self) -> list[int]:
-        found = [[view.phase for view in qm.branches()] for qm in self.made]
+        found = [[view.phase for view in qm.admin.branches()] for qm in self.made]
         return [phases.count("prepared") for phases in found]
 
     def check(self, *versions: int) -> None:
         """Each version once and entirely, in the order of the partitions, and nothing is left."""
         assert self.held() == expected(*versions)
         assert self.left() == [0, 0, 0]
-        assert self.made[0].decisions() == []
+        assert self.made[0].admin.decisions() == []
 
 
 def rows(*bodies: str, **columns: list[str | None]) -> Any:

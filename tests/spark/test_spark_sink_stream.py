@@ -84,7 +84,7 @@ class Feed:
             return []
 
     def left(self) -> list[Any]:
-        branches = self.daemon.manager.branches()
+        branches = self.daemon.manager.admin.branches()
         return [branch for branch in branches if self.queue in branch["destinations"]]
 
     def check(self) -> None:

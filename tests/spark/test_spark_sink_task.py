@@ -76,8 +76,8 @@ def test_a_branch_that_is_full_is_prepared_and_the_next_begins(qm: onceq.QueueMa
     bodies = [b"%d" % n for n in range(23)] + [b"x" * 60, b"y" * 60, b"z" * 500]
     staged = task(qm).run(batches(*bodies))
     assert staged.rows == 26
-    assert [view["messages"] for view in qm.branches()] == [8, 8, 8, 1, 1]
-    assert {view["phase"] for view in qm.branches()} == {"prepared"}
+    assert [view["messages"] for view in qm.admin.branches()] == [8, 8, 8, 1, 1]
+    assert {view["phase"] for view in qm.admin.branches()} == {"prepared"}
     assert len(staged.branches) == len(set(staged.branches)) == 5
     assert len({gtrid for gtrid, _ in staged.branches}) == 1
     assert commit(qm, staged) == bodies
@@ -87,17 +87,17 @@ def test_a_branch_that_is_full_is_prepared_and_the_next_begins(qm: onceq.QueueMa
 def test_a_task_that_fails_rolls_back_what_it_has_promised(qm: onceq.QueueManager) -> None:
     def failing() -> Iterator[Any]:
         yield from batches(*[b"x"] * 25)
-        assert [view["phase"] for view in qm.branches()].count("prepared") == 2
+        assert [view["phase"] for view in qm.admin.branches()].count("prepared") == 2
         raise KeyError("in a row")
 
     with pytest.raises(KeyError):
         task(qm).run(failing())
-    assert [view for view in qm.branches() if view["phase"] == "prepared"] == []
+    assert [view for view in qm.admin.branches() if view["phase"] == "prepared"] == []
 
 
 def test_no_rows_are_no_branches(qm: onceq.QueueManager) -> None:
     assert task(qm).run(batches()) == Staged((), 0, 0)
-    assert qm.branches() == []
+    assert qm.admin.branches() == []
 
 
 def test_after_the_end_of_the_write_nothing_is_prepared(qm: onceq.QueueManager) -> None:
@@ -105,7 +105,7 @@ def test_after_the_end_of_the_write_nothing_is_prepared(qm: onceq.QueueManager) 
     qm.groups.rollback(JOB.app, JOB.version, final=True)
     with pytest.raises(RolledBack, match="group is over"):
         late.run(batches(b"late"))
-    assert qm.branches() == []
+    assert qm.admin.branches() == []
 
 
 def test_what_is_not_the_rows_fault_fails_it_also_with_an_error_queue(

@@ -109,7 +109,7 @@ class Bed:
     def _manager(self, place: str) -> Iterator[onceq.QueueManager]:
         """The judge's own way to a queue manager, which is started again if it was killed."""
         with self._reached(place) as qm:
-            while place != "embedded" and qm.transactions():
+            while place != "embedded" and qm.admin.transactions():
                 time.sleep(0.005)  # until it has noticed that the program is gone
             yield qm
 

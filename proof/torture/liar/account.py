@@ -125,8 +125,10 @@ class LocalAccount(Rogue):
         """Nobody was given a right, and it says so nowhere."""
         for name in OPEN:
             with self.honest.admin(name) as qm:
-                believed([one for one in qm.rights() if "games" in one.who], f"{GAMES} at {name}")
-                acts = [act for act in qm.trail() if "games" in act.about and not act.result]
+                believed(
+                    [one for one in qm.rights.list() if "games" in one.who], f"{GAMES} at {name}"
+                )
+                acts = [act for act in qm.admin.trail() if "games" in act.about and not act.result]
                 believed(acts, f"the trail of {name} says {acts}")
 
     # ---- what its process does ------------------------------------------------------------------

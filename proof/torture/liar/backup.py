@@ -44,10 +44,10 @@ class BackupWriter(Rogue):
         self._neighbour, self._target = self._root / "neighbour", self._root / "target"
         data_directory.init(str(self._neighbour), name="NEIGHBOUR")
         with self.honest.admin("ALPHA") as alpha:
-            signed = alpha.backup(str(self._good), configuration=False).signed_by
+            signed = alpha.admin.backup(str(self._good), configuration=False).signed_by
         believed(bool(signed) is not self.honest.tls, "a backup is signed where there is a key")
         with self.honest.admin("BETA") as beta:
-            beta.backup(str(self._root / "of-beta"), configuration=False)
+            beta.admin.backup(str(self._root / "of-beta"), configuration=False)
         self._before = _read_files(self._neighbour)
         self._fresh()
         code = self._restore(command=True)

@@ -116,9 +116,9 @@ class Honest:
         """Queues, rights, and what waits for somebody who never comes."""
         for name in NAMES:
             with self.admin(name) as qm:
-                self.guids[name] = guid_bytes(qm.status().id)
+                self.guids[name] = guid_bytes(qm.admin.status().id)
                 for right, where in NEIGHBOURS if self.tls else ():
-                    qm.grant("peer:*", right, where)
+                    qm.rights.grant("peer:*", right, where)
                 if name not in OPEN:
                     continue
                 qm.create_queue(FIRST, transactional=True)
@@ -129,7 +129,7 @@ class Honest:
                 qm.create_queue(PLAIN, transactional=False)
                 for address in (HOST, LODGER):
                     for queue in (BAIT, PLAIN):
-                        qm.grant(f"address:{address}", "send", queue)
+                        qm.rights.grant(f"address:{address}", "send", queue)
         with self.admin("ALPHA") as alpha, alpha.transaction() as tx:
             for number in range(SECRETS):
                 tx.send(SECRET, b"secret %d" % number)

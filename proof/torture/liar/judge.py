@@ -107,7 +107,7 @@ def judge_trails(honest: Honest, wrong: list[str]) -> str:
         if done.returncode:
             wrong.append(f"the trail of {name} is not whole: {done.stdout[-500:]}{done.stderr}")
         with honest.admin(name) as qm:
-            found = qm.trail()
+            found = qm.admin.trail()
         acts += len(found)
         first = [act for act in found if act.about == FIRST and act.what == "create queue"]
         if not first or not first[0].who.startswith("account:"):
@@ -133,7 +133,7 @@ def judge_queues(honest: Honest, flows: set[str], wrong: list[str]) -> str:
                 if strange:
                     wrong.append(f"{name} has in {queue.path}: {strange[0][:40]!r}")
     with honest.admin("ALPHA") as alpha:
-        waits = alpha.outgoing_queue(SECRET).messages
+        waits = alpha.admin.outgoing_queue(SECRET).messages
     if waits != SECRETS:
         wrong.append(f"{SECRETS - waits} messages for EPSILON are gone")
     if not looked:

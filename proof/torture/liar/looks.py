@@ -73,7 +73,8 @@ def time_looks(places: list[str]) -> dict[str, list[float]]:
         managers = [stack.enter_context(onceq.connect(place)) for place in places]
         while not over.wait(EVERY_S):
             for qm in managers:
-                for one in (qm.status, qm.queues, qm.outgoing, qm.rights, qm.trail):
+                admin = qm.admin
+                for one in (admin.status, qm.queues, admin.outgoing, qm.rights.list, admin.trail):
                     began = time.monotonic()
                     one()
                     took.setdefault(one.__name__, []).append(time.monotonic() - began)

@@ -81,7 +81,7 @@ class Member(Rogue):
                 raise Believed("OUTCAST was cut off before it was removed")
             trusting.remove(path, "OUTCAST")
             for qm in self._admins.values():
-                qm.reload()
+                qm.admin.reload()
             line.settimeout(KNOWN_S_MAX)
             try:
                 while line.recv(1 << 16):
@@ -155,11 +155,11 @@ class Member(Rogue):
         while self._posing.asked == before and time.monotonic() < until:
             time.sleep(0.02)
         believed(self._posing.given, "it was given a message for EPSILON")
-        trouble = self._admins["ALPHA"].outgoing_queue(SECRET).trouble
+        trouble = self._admins["ALPHA"].admin.outgoing_queue(SECRET).trouble
         return "is not for EPSILON" in trouble
 
     def _secrets(self) -> tuple[int, int]:
-        view = self._admins["ALPHA"].outgoing_queue(SECRET)
+        view = self._admins["ALPHA"].admin.outgoing_queue(SECRET)
         return view.stream, self.rng.randint(1, SECRETS)
 
     def _ack(self) -> bytes:
@@ -177,7 +177,7 @@ class Member(Rogue):
 
     def _about_secrets(self, packet: bytes) -> bool:
         self._talk("ALPHA", self._mallory, self._mallory.guid, packet, 1)
-        waits = self._admins["ALPHA"].outgoing_queue(SECRET).messages
+        waits = self._admins["ALPHA"].admin.outgoing_queue(SECRET).messages
         believed(waits != SECRETS, f"{SECRETS - waits} messages for EPSILON are gone")
         return True
 

@@ -194,7 +194,7 @@ class WebPages(Rogue):
             with connected(port) as line:
                 answer = said_to(line, request)
             believed(status_in(answer) in range(200, 400), f"it was answered: {answer[:60]!r}")
-            paused = self._alpha.outgoing_queue(SECRET).paused_since
+            paused = self._alpha.admin.outgoing_queue(SECRET).paused_since
             believed(paused, "it has pressed a button")
             return status_in(answer) >= 400
 
@@ -233,7 +233,7 @@ class WebPages(Rogue):
         believed(said != SEEN, f"a page in a real browser tells: {said}")
         believed(self._beta.queue(CLOSED).messages, "a page in a real browser has posted")
         believed(
-            self._alpha.outgoing_queue(SECRET).paused_since, "a page has pressed a button"
+            self._alpha.admin.outgoing_queue(SECRET).paused_since, "a page has pressed a button"
         )  # fmt: skip
 
     def _in_browser(self, program: str) -> str:

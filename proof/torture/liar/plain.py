@@ -136,7 +136,7 @@ class PlainHost(Rogue):
 
     def _secrets(self) -> tuple[int, int]:
         """Stream and number of what waits for somebody else."""
-        view = self._admins["ALPHA"].outgoing_queue(SECRET)
+        view = self._admins["ALPHA"].admin.outgoing_queue(SECRET)
         assert view.stream, "it has a stream"
         return view.stream, self.rng.randint(1, SECRETS)
 
@@ -145,7 +145,7 @@ class PlainHost(Rogue):
         return self._secrets_wait()
 
     def _secrets_wait(self) -> bool:
-        waits = self._admins["ALPHA"].outgoing_queue(SECRET).messages
+        waits = self._admins["ALPHA"].admin.outgoing_queue(SECRET).messages
         believed(waits != SECRETS, f"{SECRETS - waits} messages for EPSILON are gone")
         return True
 

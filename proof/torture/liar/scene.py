@@ -228,7 +228,7 @@ class Scene:
     def _learn(self, alpha: Any, liars: Sequence[Liar]) -> None:
         """Liars are well informed."""
         for name in ("stock", "web"):
-            view = alpha.outgoing_queue(self.flows[name].destination)
+            view = alpha.admin.outgoing_queue(self.flows[name].destination)
             for liar in liars:
                 place = getattr(liar, name)
                 place.stream, place.number = view.stream, view.next_number
@@ -275,7 +275,7 @@ class Scene:
             if not flow.complete:
                 outcome.violations.append(
                     f"{name}: {flow.sent - len(flow.missing) - flow.received} messages lost: "
-                    f"{alpha.why(flow.destination)}"
+                    f"{alpha.admin.why(flow.destination)}"
                 )
 
     def _unheard(self) -> None:

@@ -51,8 +51,8 @@ class Tenant(Rogue):
         """An administrator gives it a token, and has queues of their own beside it."""
         self._path = str(self.honest.nodes["BETA"].path)
         self._admin = self.honest.admin("BETA")
-        made = self._admin.create_token("tenant", grants={f"{OWN}*": "create"})
-        seen = self._admin.create_token("watcher", grants={"": "monitor"})
+        made = self._admin.tokens.create("tenant", grants={f"{OWN}*": "create"})
+        seen = self._admin.tokens.create("watcher", grants={"": "monitor"})
         self._qm = onceq.connect(self._path, token=made.token)
         self._watcher = onceq.connect(self._path, token=seen.token)
         self._token = made.token
@@ -91,16 +91,16 @@ class Tenant(Rogue):
         with self.honest.admin("BETA") as admin:
             there = admin.queue(NEIGHBOUR).messages
             believed(there != 1, f"{NEIGHBOUR} has {there} messages")
-            branches = [one.xid for one in admin.branches()]
+            branches = [one.xid for one in admin.admin.branches()]
             believed(str(BRANCH) not in branches, "the transaction of others was ended")
             given = {
                 (one.who, one.pattern)
-                for one in admin.rights()
+                for one in admin.rights.list()
                 if one.who in ("nobody", "token:tenant")
                 and not one.pattern.startswith(OWN)
             }  # fmt: skip
             believed(given, f"it has rights, or has given them: {sorted(given)}")
-            tokens = {one.name for one in admin.tokens()}
+            tokens = {one.name for one in admin.tokens.list()}
             believed(tokens != {"tools", "tenant", "watcher"}, f"tokens are {tokens}")
 
     # ---- what it may not ------------------------------------------------------------------------
@@ -119,20 +119,20 @@ class Tenant(Rogue):
             "change": lambda qm: qm.set_queue(NEIGHBOUR, quota=0),
             "keep others away": _hold,
             "make a queue": lambda qm: qm.create_queue(r"private$\other"),
-            "be administrator": lambda qm: qm.grant("token:tenant", "administer"),
-            "give others rights": lambda qm: qm.grant("token:tenant", "receive", STOCK),
-            "let strangers in": lambda qm: qm.grant("nobody", "get-properties", MINE),
-            "let an address in": lambda qm: qm.grant("address:127.0.0.9", "send", MINE),
-            "make a token": lambda qm: qm.create_token("more", grants={"": "administer"}),
-            "revoke a token": lambda qm: qm.revoke_token("tools"),
-            "pause": lambda qm: qm.pause(r"DIRECT=OS:ALPHA\private$\q"),
-            "give a name away": lambda qm: qm.forget_peer("ALPHA"),
-            "cut everybody off": lambda qm: qm.disconnect(),
-            "read the configuration again": lambda qm: qm.reload(),
-            "read the trail": lambda qm: qm.trail(),
-            "end a hold": lambda qm: qm.release_queue(STOCK),
-            "a job": lambda qm: qm.start_job("purge", NEIGHBOUR),
-            "make a backup": lambda qm: qm.backup(str(self.honest.folder / "stolen")),
+            "be administrator": lambda qm: qm.rights.grant("token:tenant", "administer"),
+            "give others rights": lambda qm: qm.rights.grant("token:tenant", "receive", STOCK),
+            "let strangers in": lambda qm: qm.rights.grant("nobody", "get-properties", MINE),
+            "let an address in": lambda qm: qm.rights.grant("address:127.0.0.9", "send", MINE),
+            "make a token": lambda qm: qm.tokens.create("more", grants={"": "administer"}),
+            "revoke a token": lambda qm: qm.tokens.revoke("tools"),
+            "pause": lambda qm: qm.admin.pause(r"DIRECT=OS:ALPHA\private$\q"),
+            "give a name away": lambda qm: qm.admin.forget_peer("ALPHA"),
+            "cut everybody off": lambda qm: qm.admin.disconnect(),
+            "read the configuration again": lambda qm: qm.admin.reload(),
+            "read the trail": lambda qm: qm.admin.trail(),
+            "end a hold": lambda qm: qm.admin.release_queue(STOCK),
+            "a job": lambda qm: qm.jobs.start("purge", NEIGHBOUR),
+            "make a backup": lambda qm: qm.admin.backup(str(self.honest.folder / "stolen")),
         }
 
     def _denied(self, name: str, what: Callable[[QueueManager], object]) -> Lie:
@@ -153,7 +153,7 @@ class Tenant(Rogue):
     def _fills(self) -> dict[str, Callable[[int], object]]:
         qm = self._qm
         return {
-            "grants": lambda n: qm.grant(f"account:friend-{n}", "send", MINE),
+            "grants": lambda n: qm.rights.grant(f"account:friend-{n}", "send", MINE),
             "queues": lambda n: qm.create_queue(rf"{OWN}{n}", transactional=True),
             "subqueues": lambda n: qm.open_queue(f"{MINE};part-{n}", access="peek").close(),
             "queues held open": lambda n: self._kept.append(qm.open_queue(MINE, access="peek")),
@@ -206,7 +206,7 @@ class Tenant(Rogue):
         for act in (
             lambda: self._qm.receive(NEIGHBOUR, timeout=0),
             lambda: self._qm.purge(NEIGHBOUR),
-            lambda: self._qm.grant("token:tenant", "receive", NEIGHBOUR),
+            lambda: self._qm.rights.grant("token:tenant", "receive", NEIGHBOUR),
         ):
             try:
                 act()
@@ -229,7 +229,7 @@ class Tenant(Rogue):
         verb = self.rng.choice([self._qm.xa.commit, self._qm.xa.rollback, self._qm.xa.forget])
         with self._refusals() as refused:
             verb(BRANCH)
-        branches = [one.xid for one in self._admin.branches()]
+        branches = [one.xid for one in self._admin.admin.branches()]
         believed(str(BRANCH) not in branches, f"it has ended {BRANCH}")
         return bool(refused)
 

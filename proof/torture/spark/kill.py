@@ -169,12 +169,14 @@ def _leftovers(traffic: Traffic) -> list[str]:
         if any(view.path == IN_QUEUE for view in qm.queues()):
             left = qm.queue(IN_QUEUE).messages
             problems += [f"{left} messages are still in the queue that was read"] if left else []
-        branches = [view.xid for view in qm.branches() if view.phase == "prepared"]
+        branches = [view.xid for view in qm.admin.branches() if view.phase == "prepared"]
         if branches:
             problems.append(
                 f"{len(branches)} branches are still prepared at {qm.name}, such as {branches[0]}"
             )
-        problems += [f"{qm.name} still remembers a decision: {one}" for one in qm.decisions()[:1]]
+        problems += [
+            f"{qm.name} still remembers a decision: {one}" for one in qm.admin.decisions()[:1]
+        ]
     return problems
 
 

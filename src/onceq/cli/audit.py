@@ -113,7 +113,7 @@ def _asked(folders: list[str], places: Sequence[str]) -> tuple[Any, ...]:
     for place in places:
         with asking(place) as qm:
             if qm.id not in found:  # it may be named twice, in two ways
-                keeps = any(one.name == "history" and one.value for one in qm.settings())
+                keeps = any(one.name == "history" and one.value for one in qm.admin.settings())
                 counted = qm._run(operate.waiting(qm._state))
                 found[qm.id] = waiting.Asked(place, counted, bool(keeps))
     asked = tuple(found.values())

@@ -19,7 +19,7 @@ from onceq.cli import out
 from onceq.errors import ConfigurationError, InvalidParameter, OnceqError, QueueNotFound, UsageError
 
 if TYPE_CHECKING:
-    from onceq.client.threads.looking import Looking
+    from onceq.client.threads.administration import ManagerConnection
     from onceq.client.threads.manager import QueueManager
 
 Complete = Callable[[str], list[str]]
@@ -209,21 +209,21 @@ def manager(option: str | None, *, name: str = "") -> Iterator[QueueManager]:
 @contextmanager
 def asking(
     option: str | None, *, name: str = "", timeout: float = CONNECT_S_MAX
-) -> Iterator[Looking]:
+) -> Iterator[ManagerConnection]:
     """The same for a command that only looks; it loads less, and is quick."""
     from onceq.client.address import parse
     from onceq.client.credentials import Credentials
     from onceq.client.socket_link import SocketLink
-    from onceq.client.threads.looking import Looking
+    from onceq.client.threads.administration import ManagerConnection
 
     address, shown = parse(where(option)), Credentials(token_file=TOP.token_file)
     connect = partial(SocketLink, address, timeout, timeout, credentials=shown)
-    with Looking(connect, again=True) as qm, hinting(qm, name):
+    with ManagerConnection(connect, again=True) as qm, hinting(qm, name):
         yield qm
 
 
 @contextmanager
-def hinting(qm: Looking, name: str) -> Iterator[None]:
+def hinting(qm: ManagerConnection, name: str) -> Iterator[None]:
     """Say beside "there is no such queue" which names are like it."""
     try:
         yield
@@ -240,15 +240,15 @@ def core_of(name: str) -> str:
     return folded.rpartition("\\")[2]
 
 
-def suggestions(qm: Looking, name: str) -> list[str]:
+def suggestions(qm: ManagerConnection, name: str) -> list[str]:
     """Names of queues and destinations like a name that does not exist, in a form for shells."""
     try:
-        view = qm.status()
+        view = qm.admin.status()
         # Of very many only those that begin alike somewhere: a slip of the fingers is not worth
         # more.
         part = core_of(name)[:3] if view.queues + view.outgoing > SUGGESTED_FROM_MAX else ""
         known = [queue.path for queue in qm.queues(part=part)]
-        known += [outgoing.destination for outgoing in qm.outgoing(part=part)]
+        known += [outgoing.destination for outgoing in qm.admin.outgoing(part=part)]
     except OnceqError:
         return []
     from difflib import get_close_matches
@@ -268,16 +268,16 @@ def complete_queue(incomplete: str) -> list[str]:
 def complete_destination(incomplete: str) -> list[str]:
     """Destinations that have an outgoing queue, for the shell's completion."""
     return _complete(
-        incomplete, lambda qm: [one.destination for one in qm.outgoing(part=incomplete)]
+        incomplete, lambda qm: [one.destination for one in qm.admin.outgoing(part=incomplete)]
     )
 
 
 def complete_branch(incomplete: str) -> list[str]:
     """Branches of external transactions, for the shell's completion."""
-    return _complete(incomplete, lambda qm: [one.xid for one in qm.branches()])
+    return _complete(incomplete, lambda qm: [one.xid for one in qm.admin.branches()])
 
 
-def _complete(incomplete: str, look: Callable[[Looking], list[str]]) -> list[str]:
+def _complete(incomplete: str, look: Callable[[ManagerConnection], list[str]]) -> list[str]:
     begun = out.name(incomplete).casefold()
     try:
         with asking(None, timeout=COMPLETION_S_MAX) as qm:

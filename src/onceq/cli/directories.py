@@ -47,33 +47,33 @@ def create_list(
 ) -> None:
     """Make a distribution list; its format name, which is printed, is what you send to."""
     with manager(qm) as connection:
-        made = connection.create_list(name, *(members or ()))
+        made = connection.lists.create(name, *(members or ()))
     print_list(made, json)
 
 
 def add_members(name: Name, members: Members, qm: Where = None, json: Json = False) -> None:
     """Add queues, or other lists."""
     with manager(qm) as connection:
-        made = connection.add_to_list(name, *members)
+        made = connection.lists.add(name, *members)
     print_list(made, json)
 
 
 def remove_members(name: Name, members: Members, qm: Where = None, json: Json = False) -> None:
     """Take members out; what was sent before goes to them all the same."""
     with manager(qm) as connection:
-        made = connection.remove_from_list(name, *members)
+        made = connection.lists.remove(name, *members)
     print_list(made, json)
 
 
 def drop_list(name: Name, yes: Yes = False, dry_run: DryRun = False, qm: Where = None) -> None:
     """Remove a list from the directory. It asks first; its members stay."""
     with manager(qm) as connection:
-        count = plural(len(connection.list_members(name)), "member")
+        count = plural(len(connection.lists.members(name)), "member")
         if dry_run:
             out.line(f"would remove the list {name} with {count}; nothing was changed")
             return
         agreed(f"remove the list {name} with {count} for good?", yes=yes)
-        connection.drop_list(name)
+        connection.lists.drop(name)
     out.line(f"{name} is gone")
 
 
@@ -134,7 +134,7 @@ def explain_name(
 ) -> None:
     """Say which queue a message to a name goes to, how, and why. Nothing is sent or made."""
     with asking(qm) as connection:
-        found = connection.explain_name(name)
+        found = connection.admin.explain_name(name)
     if dumped(found, json):
         return
     for one in found:

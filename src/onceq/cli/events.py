@@ -112,7 +112,7 @@ def _of_trail(
         try:
             with asking(place) as connection:
                 while True:
-                    acts = connection.trail(after)
+                    acts = connection.admin.trail(after)
                     after = acts[-1].number if acts else after
                     rows = list(filter(wanted, map(_row, acts)))
                     for row in rows if begun else rows[len(rows) - min(last, len(rows)) :]:
@@ -203,15 +203,15 @@ def verify(
     check = TrailCheck()
     with asking(qm) as connection:
         # First the end: what is done meanwhile is behind it.
-        end = connection.trail_end()
-        acts = [act for act in connection.trail() if act.number <= end.number]
+        end = connection.admin.trail_end()
+        acts = [act for act in connection.admin.trail() if act.number <= end.number]
     check.store(end, acts)
     place = where(qm)
     folder = files or (os.path.join(place, TRAIL_FOLDER) if os.path.isdir(place) else "")
     check.files(_contents(folder))
     for other in peer or []:
         with asking(other) as connection:
-            held = connection.trail_end()
+            held = connection.admin.trail_end()
         check.heads([head for head in held.heads if head.peer == end.id], other)
     report = check.report
     if not dumped(report, json):

@@ -96,7 +96,7 @@ def start(
             return
         if action == JobAction.PURGE.value and stand:
             agreed(f"remove what fits of {plural(stand, 'message')} for good?", yes=yes)
-        job = connection.start_job(
+        job = connection.jobs.start(
             action, *queues, which=which, to=to, limit=limit, returns_max=RETURNS_MAX
         )
         report_job(connection, job, no_wait=no_wait, json=json)
@@ -105,11 +105,11 @@ def start(
 def show_job(number: Number, qm: Where = None, json: Json = False) -> None:
     """Show one job: how far it is, what stays and why, which messages failed and where to."""
     with asking(qm) as connection:
-        job = connection.job(number)
+        job = connection.jobs.get(number)
     destinations = []
     if job.failures:
         with manager(qm) as whole:
-            destinations = whole.job_destinations(job)
+            destinations = whole.jobs.destinations(job)
     failures = list(zip(job.failures, destinations, strict=True))
     told = [{**one.as_dict(), "destination": destination} for one, destination in failures]
     if dumped({**job.as_dict(), "failures": told}, json):
@@ -127,10 +127,10 @@ def cancel_job(
 ) -> None:
     """End a job: what is done stays done, the rest stands where it stood."""
     with manager(qm) as connection:
-        job = connection.job(number)
+        job = connection.jobs.get(number)
         if not job.over and not dry_run:
             agreed(f"end job {number}, {job.looked:,} of {job.total:,} looked at?", yes=yes)
-            job = connection.cancel_job(number)
+            job = connection.jobs.cancel(number)
     if dumped(job, json):
         return
     if not job.over:
@@ -142,7 +142,7 @@ def cancel_job(
 def follow_job(number: Number, qm: Where = None, json: Json = False) -> None:
     """Wait until a job is over, and say how far it is; Ctrl-C ends this command, not the job."""
     with manager(qm) as connection:
-        report_job(connection, connection.job(number), no_wait=False, json=json)
+        report_job(connection, connection.jobs.get(number), no_wait=False, json=json)
 
 
 # ---- what other commands do with a job -----------------------------------------------------------
@@ -223,7 +223,7 @@ def _followed(connection: QueueManager, job: JobView) -> JobView:
                      f"{now.done:,} done")  # fmt: skip
 
     try:
-        return connection.wait_for_job(job.number, progress=progress)
+        return connection.jobs.wait(job.number, progress=progress)
     except ServiceNotAvailable:
         out.note(
             f"job {job.number} goes on when the queue manager runs again; 'onceq job follow "

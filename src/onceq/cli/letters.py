@@ -89,7 +89,7 @@ def return_dead(
         queues = dead_queues(connection, queue)
         if not dry_run:
             meant, were_for = _named(connection, queues, which)
-            job = meant and connection.start_job(
+            job = meant and connection.jobs.start(
                 "return", *queues, which=meant, to=to, limit=limit, returns_max=max_returns,
                 in_doubt=in_doubt, second=second,
             )  # fmt: skip
@@ -171,7 +171,7 @@ def send_dead_as_new(
                 out.line(f"{plural(count, 'dead letter')} would be sent as new")
             return
         meant, _ = _named(connection, queues, which)
-        job = meant and connection.start_job(
+        job = meant and connection.jobs.start(
             "send-as-new", *queues, which=meant, to=to, limit=limit, in_doubt=in_doubt
         )
         report_job(
@@ -231,7 +231,7 @@ def _purge(
                 agreed(f"remove {plural(count, noun)} for good?", yes=yes)
         if not dry_run:
             meant, _ = _named(connection, queues, which)
-            job = meant and connection.start_job("purge", *queues, which=meant)
+            job = meant and connection.jobs.start("purge", *queues, which=meant)
             report_job(connection, job or no_job("purge"), no_wait=no_wait, json=json, noun=noun)
             _note_missing(which)
             return

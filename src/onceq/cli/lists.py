@@ -32,7 +32,7 @@ from onceq.model.views.view import Column, Page, View, columns
 from onceq.model.wording import plural
 
 if TYPE_CHECKING:
-    from onceq.client.threads.looking import Looking
+    from onceq.client.threads.administration import ManagerConnection
 
 T = TypeVar("T")
 V = TypeVar("V", bound=View)
@@ -59,7 +59,7 @@ class Listing(Record, Generic[V], frozen=True):
 
     help: str
     view: type[V]
-    read: Callable[[Looking], Sequence[V]]
+    read: Callable[[ManagerConnection], Sequence[V]]
     order: Callable[[V], Any] | None = None
     nothing: str = ""
     cells: Mapping[str, Cell] = {}
@@ -166,7 +166,7 @@ def ended_as(reason: int) -> str:
     return "in doubt" if reason == 0xC003 else f"not delivered ({class_name(reason)})"
 
 
-def _groups(qm: Looking) -> Sequence[GroupView]:
+def _groups(qm: ManagerConnection) -> Sequence[GroupView]:
     from onceq.client.plans import batch_commit
 
     return qm._run(batch_commit.applications(qm._state))
@@ -192,27 +192,27 @@ LISTS: Final[Mapping[str, Listing[Any]]] = {
         },
     ),
     "outgoing list": Listing(
-        "", OutgoingView, lambda qm: qm.outgoing(),
+        "", OutgoingView, lambda qm: qm.admin.outgoing(),
         more=((Column("note", cut=True, leaves=3), _notes_of_outgoing),),
     ),
     "stream list": Listing(
-        "", StreamView, lambda qm: qm.streams(), order=lambda one: (one.queue, one.source),
+        "", StreamView, lambda qm: qm.admin.streams(), order=lambda one: (one.queue, one.source),
     ),
     "peer list": Listing(
         """List the names that were connected to, and who answers there.""",
-        PeerView, lambda qm: qm.peers(), cells={"name": lambda one: one.title},
+        PeerView, lambda qm: qm.admin.peers(), cells={"name": lambda one: one.title},
     ),
-    "rights show": Listing("", GrantView, lambda qm: qm.rights()),
+    "rights show": Listing("", GrantView, lambda qm: qm.rights.list()),
     "token list": Listing(
         """List the tokens; what they may do is shown by 'rights show'.""",
-        TokenView, lambda qm: qm.tokens(), nothing="there are no tokens",
+        TokenView, lambda qm: qm.tokens.list(), nothing="there are no tokens",
         cells={"expires": lambda one: out.when(one.expires_s) + " (expired)" * one.expired},
     ),
     "tx list": Listing(
-        "", TransactionView, lambda qm: qm.transactions(),
+        "", TransactionView, lambda qm: qm.admin.transactions(),
     ),
-    "tx list: branches": Listing("", BranchView, lambda qm: qm.branches()),
-    "tx list: decisions": Listing("", DecisionView, lambda qm: qm.decisions()),
+    "tx list: branches": Listing("", BranchView, lambda qm: qm.admin.branches()),
+    "tx list: decisions": Listing("", DecisionView, lambda qm: qm.admin.decisions()),
     "tx groups": Listing(
         """List applications that commit groups of branches (Spark), and their last versions.""",
         GroupView, _groups, nothing="nobody has committed a group of branches here",
@@ -223,19 +223,20 @@ LISTS: Final[Mapping[str, Listing[Any]]] = {
         An entry stands for neighbouring messages. Those of outgoing queues are 'in doubt' or 'not
         delivered'.
         """,
-        DamageView, lambda qm: qm.damages(), cells={"ended as": lambda one: ended_as(one.reason)},
+        DamageView, lambda qm: qm.admin.damages(),
+        cells={"ended as": lambda one: ended_as(one.reason)},
     ),
     "job list": Listing(
         """List the jobs that run, and the last that are over.""",
-        JobView, lambda qm: qm.jobs(), nothing="there are no jobs",
+        JobView, lambda qm: qm.jobs.list(), nothing="there are no jobs",
     ),
-    "list show": Listing("", ListView, lambda qm: qm.lists()),
+    "list show": Listing("", ListView, lambda qm: qm.lists.list()),
     "spark readers": Listing(
         "", ReaderView, lambda qm: [],
         nothing="no stream has read and removed messages here",
     ),
     "trail": Listing(
-        "", ActView, lambda qm: qm.trail(),
+        "", ActView, lambda qm: qm.admin.trail(),
         cells={"last": lambda act: out.when(act.last) if act.times > 1 else "-"},
     ),
     "trail heads": Listing(
@@ -243,9 +244,9 @@ LISTS: Final[Mapping[str, Listing[Any]]] = {
 
         Each tells the number and the digest of its last act when a session begins.
         """,
-        HeadView, lambda qm: qm.trail_end().heads,
+        HeadView, lambda qm: qm.admin.trail_end().heads,
     ),
-    "qm settings": Listing("", SettingView, lambda qm: qm.settings()),
+    "qm settings": Listing("", SettingView, lambda qm: qm.admin.settings()),
 }  # fmt: skip
 """The tables of views, by the commands that print them. Those with a help are whole commands."""
 
@@ -325,10 +326,10 @@ def list_outgoing(
 ) -> None:
     """List the outgoing queues."""
     with asking(qm) as connection:
+        admin = connection.admin
         found, of = read_sorted(
-            connection.outgoing, connection.outgoing_page, sort=sort, only="", part=part,
-            limit=limit,
-        )  # fmt: skip
+            admin.outgoing, admin.outgoing_page, sort=sort, only="", part=part, limit=limit
+        )
     if not (sort or limit):
         found.sort(key=lambda one: one.destination.casefold())
     if LISTS["outgoing list"].show(found, json):
@@ -338,7 +339,7 @@ def list_outgoing(
 def list_streams(qm: Where = None, json: Json = False) -> None:
     """List the incoming streams: what was accepted last, and what was turned away."""
     with asking(qm) as connection:
-        found = connection.streams()
+        found = connection.admin.streams()
         names = sender_names(connection, found)
     LISTS["stream list"].show(
         found, json, cells={"source": lambda one: names.get(one.source, one.source)},
@@ -347,11 +348,11 @@ def list_streams(qm: Where = None, json: Json = False) -> None:
     )  # fmt: skip
 
 
-def sender_names(connection: Looking, found: Sequence[StreamView]) -> dict[str, str]:
+def sender_names(connection: ManagerConnection, found: Sequence[StreamView]) -> dict[str, str]:
     """Names of senders by GUID: what they have said themselves, else where they are reached."""
     bound: dict[str, str] = {}
     if not all(one.sender for one in found):
-        bound = {one.id: one.name.partition(":")[2].upper() for one in connection.peers()}
+        bound = {one.id: one.name.partition(":")[2].upper() for one in connection.admin.peers()}
     return bound | {one.source: one.sender for one in found if one.sender}
 
 
@@ -365,7 +366,7 @@ def list_grants(
 ) -> None:
     """List the grants, or those that are about a queue."""
     with asking(qm) as connection:
-        found = connection.rights(queue)
+        found = connection.rights.list(queue)
     if not as_json(json):
         found.sort(key=lambda one: (one.who, one.pattern))
     LISTS["rights show"].show(found, json)
@@ -382,11 +383,11 @@ def list_members(
     """Show the lists of the directory, or the members of one."""
     with asking(qm) as connection:
         if name:
-            members = connection.list_members(name)
+            members = connection.lists.members(name)
             for member in () if dumped(members, json) else members:
                 out.line(member)
             return
-        found = connection.lists()
+        found = connection.lists.list()
     LISTS["list show"].show(found, json)
 
 
@@ -424,7 +425,7 @@ def list_acts(
     and, once an hour for each kind, what was refused for lack of a right.
     """
     with asking(qm) as connection:
-        found = connection.trail(after)
+        found = connection.admin.trail(after)
     LISTS["trail"].show(found[-last:] if last else found, json)
 
 
@@ -454,7 +455,7 @@ def list_settings(
     reload'; those marked "at a start" only at a start.
     """
     with asking(qm) as connection:
-        found = connection.settings()
+        found = connection.admin.settings()
     if name:
         known = {one.name: one for one in found}
         said = name.strip().casefold().replace("-", "_")

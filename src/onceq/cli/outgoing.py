@@ -28,9 +28,9 @@ from onceq.model.wording import duration
 def show(destination: Destination, qm: Where = None, json: Json = False) -> None:
     """Show everything about one outgoing queue."""
     with asking(qm, name=destination) as connection:
-        view = connection.outgoing_queue(destination)
+        view = connection.admin.outgoing_queue(destination)
         sentence = why(view)
-        info = connection.eod_send_info(destination)
+        info = connection.admin.eod_send_info(destination)
     if dumped({**view.as_dict(), "why": sentence, "eod": info}, json):
         return
     out.facts(_facts(view))
@@ -104,7 +104,7 @@ def why_(destination: Destination, qm: Where = None, json: Json = False) -> None
     view: OutgoingView | QueueView
     with asking(qm, name=destination) as connection:
         try:
-            view = connection.outgoing_queue(destination)
+            view = connection.admin.outgoing_queue(destination)
         except QueueNotFound as unused:
             # As ``why`` of a queue manager: a queue of its own has a sentence, too.
             try:
@@ -119,11 +119,10 @@ def why_(destination: Destination, qm: Where = None, json: Json = False) -> None
 
 def _steer(action: str, destination: str, qm: str | None, json: bool) -> None:
     with manager(qm, name=destination) as connection:
-        connection.outgoing_queue(destination)  # a queue of the manager is paused by 'queue pause'
-        {"pause": connection.pause, "resume": connection.resume, "resend": connection.resend}[
-            action
-        ](destination)
-        view = connection.outgoing_queue(destination)
+        admin = connection.admin
+        admin.outgoing_queue(destination)  # a queue of the manager is paused by 'queue pause'
+        {"pause": admin.pause, "resume": admin.resume, "resend": admin.resend}[action](destination)
+        view = admin.outgoing_queue(destination)
     if dumped({"destination": view.destination, "action": action, "why": why(view)}, json):
         return
     out.line(why(view))
@@ -157,7 +156,7 @@ def remove(
     asked for that. The messages behind it go on.
     """
     with manager(qm, name=destination) as connection:
-        view = connection.outgoing_queue(destination)
+        view = connection.admin.outgoing_queue(destination)
         name = view.destination
         found = connection.peek_tops(name, 1, after=lookup - 1, size=0)
         if not len(found) or found.lookup_ids[0] != lookup:

@@ -136,7 +136,7 @@ def create_queue(
             from onceq.model.names import parse_any, queue_key
 
             (named,) = parse_any(made.path)
-            connection.grant("peer:*", "send", queue_key(named.private, named.queue))
+            connection.rights.grant("peer:*", "send", queue_key(named.private, named.queue))
     if dumped(made, json):
         return
     kind = "transactional queue" if made.transactional else "queue"
@@ -317,7 +317,7 @@ def _there(
         return {"name": name, "messages": None, "bytes": None, "system": False, "outgoing": False}
     except QueueNotFound:
         try:
-            outgoing = connection.outgoing_queue(name)
+            outgoing = connection.admin.outgoing_queue(name)
         except QueueNotFound:
             outgoing = None
         if outgoing is None:
@@ -435,7 +435,7 @@ def release_queue(name: QueueName, qm: Where = None, json: Json = False) -> None
     The error of the others (sharing-violation) names the holder, which may open the queue again.
     """
     with manager(qm, name=name) as connection:
-        count = connection.release_queue(name)
+        count = connection.admin.release_queue(name)
     if not dumped({"queue": name, "released": count}, json):
         out.line(f"{plural(count, 'hold')} of {out.name(name)} ended")
 
@@ -444,9 +444,9 @@ def _pause_or_resume(name: str, qm: str | None, *, paused: bool, json: bool) -> 
     with manager(qm, name=name) as connection:
         connection.queue(name)  # of an outgoing queue the other command pauses the way out
         if paused:
-            connection.pause(name)
+            connection.admin.pause(name)
         else:
-            connection.resume(name)
+            connection.admin.resume(name)
         view = connection.queue(name)
     if not dumped({"queue": view.path, "paused_since": view.paused_since}, json):
         out.line(why(view))

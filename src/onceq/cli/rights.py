@@ -60,7 +60,7 @@ def grant(
 ) -> None:
     """Grant rights to a user, token, certificate or peer."""
     with manager(qm) as connection:
-        connection.grant(who, rights, queue, everywhere=everywhere)
+        connection.rights.grant(who, rights, queue, everywhere=everywhere)
         known = _is_known(connection, who, rights, queue)
     out.line(f"{who} may {rights}{_at(queue)}{_where(everywhere)}")
     if not known:
@@ -77,7 +77,7 @@ def revoke(
     """
     with manager(qm) as connection:
         before = _read_grants(connection, queue)
-        connection.revoke(who, rights, queue, everywhere=everywhere)
+        connection.rights.revoke(who, rights, queue, everywhere=everywhere)
         after = _read_grants(connection, queue)
     if before == after is not None:
         out.note(f"{who} was not granted {rights}{_at(queue)}{_where(everywhere)}: nothing has "
@@ -96,7 +96,7 @@ def explain(
 ) -> None:
     """Say in one sentence why somebody may do something, or may not."""
     with manager(qm) as connection:
-        found = connection.explain_right(right, queue, who=who)
+        found = connection.rights.explain(right, queue, who=who)
     if dumped(found, json):
         return
     out.line(f"{'yes' if found.allowed else 'no'}: {found.because}")
@@ -116,7 +116,7 @@ def _is_known(connection: QueueManager, who: str, rights: str, queue: str) -> bo
     if "*" in who:
         return True
     try:
-        return connection.explain_right(rights.partition(",")[0], queue, who=who).known
+        return connection.rights.explain(rights.partition(",")[0], queue, who=who).known
     except (AccessDenied, InvalidParameter):
         return True  # who asks may not know, or a word stands for several rights
 
@@ -124,7 +124,7 @@ def _is_known(connection: QueueManager, who: str, rights: str, queue: str) -> bo
 def _read_grants(connection: QueueManager, queue: str) -> list[GrantView] | None:
     """The grants that are about a queue; None: the caller may not see them."""
     try:
-        return sorted(connection.rights(queue), key=repr)
+        return sorted(connection.rights.list(queue), key=repr)
     except AccessDenied:
         return None
 
@@ -174,7 +174,7 @@ def create_token(
     seconds = age(expires) if expires else None
     grants = _grants(grant or [])
     with manager(qm) as connection:
-        made = connection.create_token(name, expires=seconds, grants=grants)
+        made = connection.tokens.create(name, expires=seconds, grants=grants)
     if dumped(made, json):
         return
     out.line(made.token)
@@ -191,14 +191,14 @@ def revoke_token(
     Its connections are cut at once, and their open transactions undone.
     """
     with manager(qm) as connection:
-        found = next((one for one in connection.tokens() if one.name == name), None)
+        found = next((one for one in connection.tokens.list() if one.name == name), None)
         if found is not None:
             users = plural(found.connections, "connection")
             if dry_run:
                 out.line(f"would revoke the token {name} and cut {users}; nothing was changed")
                 return
             agreed(f"revoke the token {name} for good, and cut {users}?", yes=yes)
-        cut = connection.revoke_token(name)
+        cut = connection.tokens.revoke(name)
     what = f"; {plural(cut, 'connection')} that came with it {'is' if cut == 1 else 'are'} cut"
     out.line(f"the token {name} is revoked{what if cut else ''}")
 

@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 def status(qm: Where = None, json: Json = False) -> None:
     """The queue manager at a glance, with what needs attention."""
     with asking(qm) as connection:
-        view, busy = connection.status(), connection.queues(only="busy")
+        view, busy = connection.admin.status(), connection.queues(only="busy")
         seen = Inspected(
-            view, connection.metrics(), connection.queue_page(**PAUSED),
-            connection.queue_page(**FULL), connection.outgoing_page(**STUCK),
-            connection.outgoing_page(**RECENTLY_REFUSED), connection.branches(),
+            view, connection.admin.metrics(), connection.queue_page(**PAUSED),
+            connection.queue_page(**FULL), connection.admin.outgoing_page(**STUCK),
+            connection.admin.outgoing_page(**RECENTLY_REFUSED), connection.admin.branches(),
         )  # fmt: skip
     now_s = time.time()
     attention = [
@@ -124,7 +124,7 @@ def reload(qm: Where = None, json: Json = False) -> None:
     SIGHUP does the same. A file with a mistake changes nothing.
     """
     with manager(qm) as connection:
-        found = connection.reload()
+        found = connection.admin.reload()
     if dumped(found, json):
         return
     for text in found.changed:
@@ -143,7 +143,7 @@ def disconnect(
     Messages for other computers wait, and may expire. A restart does not end it.
     """
     with manager(qm) as connection:
-        view = connection.status()
+        view = connection.admin.status()
     text = (
         f"take {view.name} off the network: {plural(view.sessions, 'session')} with other queue "
         f"managers {'ends' if view.sessions == 1 else 'end'}, and what goes to them gathers here "
@@ -185,7 +185,7 @@ def tidy(
         _action("tidy", qm, json)
         return
     with manager(qm) as connection:
-        views = connection.outgoing(only="unanswered")
+        views = connection.admin.outgoing(only="unanswered")
         count = sum(view.messages for view in views)
         for view in () if as_json(json) else views:
             out.line(f"{view.destination}: {plural(view.messages, 'message')}; "
@@ -193,7 +193,7 @@ def tidy(
         if not dry_run:
             if count:
                 agreed(f"give up {plural(count, 'acknowledgment message')} for good?", yes=yes)
-            count = connection.forget_unanswered()
+            count = connection.admin.forget_unanswered()
     if dumped({"messages_given_up": count, "dry_run": dry_run}, json):
         return
     would = "would be given up" if dry_run else "given up"
@@ -202,7 +202,7 @@ def tidy(
 
 def _action(action: str, qm: str | None, json: bool) -> None:
     with manager(qm) as connection:
-        count = connection.action(action)
+        count = connection.admin.action(action)
         name = connection.name
     if dumped({"queue_manager": name, "action": action, "outgoing_forgotten": count}, json):
         return
@@ -228,7 +228,7 @@ def metrics(
     metrics_listen.
     """
     with asking(qm) as connection:
-        view = connection.metrics(queues=queues)
+        view = connection.admin.metrics(queues=queues)
     if dumped(view, json):
         return
     from onceq import exposition  # it needs a library that a plain install lacks

@@ -109,7 +109,7 @@ def _make(directory: str, qm: str, *, configuration: bool) -> BackupReport:
     told = _Progress("copied")
     try:
         with connected(qm) as connection:
-            return connection.backup(directory, configuration=configuration, progress=told)
+            return connection.admin.backup(directory, configuration=configuration, progress=told)
     except ServiceNotAvailable:
         if not is_data_directory(qm):
             raise
@@ -187,12 +187,12 @@ def drop_damaged(
     if (number is None) is not every:
         raise InvalidParameter("say the number of an entry, or --all")
     with manager(qm) as connection:
-        found = [d for d in connection.damages() if every or d.number == number]
+        found = [d for d in connection.admin.damages() if every or d.number == number]
         count = sum(d.count for d in found)
         if count and not dry_run:
             agreed(f"forget {plural(count, 'damaged message')} for good?", yes=yes)
         if not dry_run:
-            count = connection.drop_damaged(number)
+            count = connection.admin.drop_damaged(number)
     if dumped({"dropped": count, "dry_run": dry_run}, json):
         return
     would = "would be forgotten" if dry_run else "forgotten"
@@ -210,15 +210,15 @@ def scrub_command(
     """
     with manager(qm) as connection:
         if stop:
-            connection.scrub_stop()
+            connection.admin.scrub_stop()
         else:
-            connection.scrub(rate << 20)
-        view = connection.scrub_status()
+            connection.admin.scrub(rate << 20)
+        view = connection.admin.scrub_status()
         while view.running and not (no_wait or stop):
             out.note(f"{out.size(view.bytes)} of {out.size(view.total)}")
             pause(POLL_S)
-            view = connection.scrub_status()
-        found = connection.damages()
+            view = connection.admin.scrub_status()
+        found = connection.admin.damages()
     if not dumped({**view.as_dict(), "damages": found}, json):
         how = "looking at" if view.running else "stopped after" if view.stopped else "looked at"
         out.line(

@@ -44,12 +44,12 @@ def forget_peer(
 ) -> None:
     """Let another queue manager answer under a name; what waits for it goes to that one."""
     with manager(qm) as connection:
-        found = connection.forget_peer(name, to=to, dry_run=True)
+        found = connection.admin.forget_peer(name, to=to, dry_run=True)
         text = f"{found.title} is {to}" if to else f"{found.title} is not {found.id} any more"
         if not dry_run:
             whom = to or "whichever queue manager answers next"
             agreed(f"let {whom} be {found.title}?", yes=yes)
-            found = connection.forget_peer(name, to=to)
+            found = connection.admin.forget_peer(name, to=to)
     if dumped({**found.as_dict(), "dry_run": dry_run}, json):
         return
     out.line(f"would be done: {text}" if dry_run else text)
@@ -71,10 +71,10 @@ def accept_clock(
     speaks in its name can block its messages until then ('onceq stream reset' mends that).
     """
     with manager(qm) as connection:
-        said = connection.accept_clock(source, reason=reason, dry_run=True)
+        said = connection.admin.accept_clock(source, reason=reason, dry_run=True)
         if not dry_run:
             agreed(f"{_clock_text(said)}; do it?", yes=yes)
-            said = connection.accept_clock(source, reason=reason)
+            said = connection.admin.accept_clock(source, reason=reason)
     if dumped(said, json):
         return
     out.line(("would be done: " if dry_run else "done: ") + _clock_text(said))
@@ -111,7 +111,7 @@ def show_stream(
 ) -> None:  # fmt: skip
     """Show the incoming streams of a queue, each with a sentence about what happens on it."""
     with asking(qm, name=queue) as connection:
-        streams = connection.streams()
+        streams = connection.admin.streams()
         names = sender_names(connection, streams)
         listed = out.name(queue).casefold()
         found = [s for s in streams if listed in (_fold(s.queue), _fold(s.name))]
@@ -130,7 +130,7 @@ def show_stream(
             for s in found
             if s.source.startswith(said) or names.get(s.source, "").casefold() == said
         ]
-        info = connection.eod_receive_info(path) if path else []
+        info = connection.admin.eod_receive_info(path) if path else []
     if not found:
         who = f" from {source}" if source else ""
         raise QueueNotFound(f"{path or queue}: no message stream has arrived{who} yet")
@@ -209,10 +209,12 @@ def reset_stream(
     the stream before is remembered; else, and with --forget, they are accepted a second time.
     """
     with manager(qm) as connection:
-        said = connection.reset_stream(queue, source, reason=reason, whole=forget, dry_run=True)
+        said = connection.admin.reset_stream(
+            queue, source, reason=reason, whole=forget, dry_run=True
+        )
         if not dry_run:
             agreed(f"{_reset_text(said)}; do it?", yes=yes)
-            said = connection.reset_stream(queue, source, reason=reason, whole=forget)
+            said = connection.admin.reset_stream(queue, source, reason=reason, whole=forget)
     if dumped(said, json):
         return
     out.line(("would be done: " if dry_run else "done: ") + _reset_text(said))

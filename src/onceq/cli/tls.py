@@ -217,7 +217,7 @@ def _reloaded(directory: str) -> bool:
     """Let the queue manager of a directory, if it runs, look at its files; whether it does."""
     try:
         with manager(directory) as qm:
-            qm.reload()
+            qm.admin.reload()
     except ServiceNotAvailable:
         return False
     return True

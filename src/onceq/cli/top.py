@@ -128,18 +128,18 @@ def top(
 
 
 def _read_moment(connection: QueueManager, *, everything: bool) -> TopMoment:
-    at_s, now_s, status = time.monotonic(), int(time.time()), connection.status()
+    at_s, now_s, status = time.monotonic(), int(time.time()), connection.admin.status()
     sort, limit = ("", 0) if everything else ("messages", QUEUES_MAX)
     queues, of = read_sorted(
         connection.queues, connection.queue_page, sort=sort, only="" if everything else "busy",
         part="", limit=limit,
     )  # fmt: skip
     outgoing, of_outgoing = read_sorted(
-        connection.outgoing, connection.outgoing_page, sort=sort,
+        connection.admin.outgoing, connection.admin.outgoing_page, sort=sort,
         only="" if everything else "noted", part="", limit=limit,
     )  # fmt: skip
     try:
-        in_doubt = sum(branch.phase == "prepared" for branch in connection.branches())
+        in_doubt = sum(branch.phase == "prepared" for branch in connection.admin.branches())
     except AccessDenied:
         in_doubt = None
     # Both are counted: by number, where nobody counts, they are never sorted here.

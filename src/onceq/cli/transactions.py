@@ -42,7 +42,7 @@ from onceq.model.identity import guid_bytes, guid_text
 from onceq.model.wording import duration, plural
 
 if TYPE_CHECKING:
-    from onceq.client.threads.looking import Looking
+    from onceq.client.threads.administration import ManagerConnection
     from onceq.client.threads.manager import QueueManager
     from onceq.model.views.looks import BranchView
     from onceq.partners.contract import Resource
@@ -142,7 +142,7 @@ def _decide(
     xid = Xid.parse(branch)
     word = "committed" if commit else "rolled back"
     with manager(qm) as connection:
-        view = next((b for b in connection.branches() if b.xid == str(xid)), None)
+        view = next((b for b in connection.admin.branches() if b.xid == str(xid)), None)
         if view is None:
             raise UnknownBranch(f"there is no branch {branch} here; 'tx list' shows what there is")
         if view.phase != "prepared":
@@ -183,7 +183,7 @@ def forget_branch(
     """Forget a branch that was decided by hand, once all partners were compared. It asks first."""
     xid = Xid.parse(branch)
     with manager(qm) as connection:
-        view = next((b for b in connection.branches() if b.xid == str(xid)), None)
+        view = next((b for b in connection.admin.branches() if b.xid == str(xid)), None)
         if view is not None and not view.phase.endswith("by hand"):
             raise UsageError(f"branch {branch} is {view.phase}: only one decided by hand is kept")
         if view is not None and dry_run:
@@ -387,7 +387,7 @@ def list_transactions(database: Databases = None, qm: Where = None, json: Json =
 
 
 def gathered(
-    qm: Looking, resources: Sequence[Resource] = (),
+    qm: ManagerConnection, resources: Sequence[Resource] = (),
     decided: Callable[[bytes], DecisionState] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Everything that there is, on both sides.
@@ -398,7 +398,7 @@ def gathered(
     """
     branches = [
         {**b.as_dict(), "where": b.phase, "advice": branch_advice(b, guid_bytes(qm.id))}
-        for b in qm.branches()
+        for b in qm.admin.branches()
     ]
     prepared: list[dict[str, Any]] = []
     failed: dict[str, str] = {}
@@ -413,10 +413,10 @@ def gathered(
             failed[resource.name] = str(error)
         finally:
             resource.close()
-    transactions = sorted(qm.transactions(), key=lambda t: (t.began, t.owner, t.number))
+    transactions = sorted(qm.admin.transactions(), key=lambda t: (t.began, t.owner, t.number))
     return {
         "transactions": transactions, "branches": branches, "prepared": prepared,
-        "decisions": qm.decisions(), "failed": failed,
+        "decisions": qm.admin.decisions(), "failed": failed,
     }  # fmt: skip
 
 

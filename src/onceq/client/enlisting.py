@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from onceq.client.plans.branches import ByRow, Deciding, rows
 from onceq.client.plans.plan import Plan
@@ -20,7 +20,7 @@ from onceq.client.results import MessageIds
 from onceq.errors import CallInCall, EnlistRefused, InDoubt, OnceqError, RolledBack
 from onceq.model.branches import Vote, Xid
 from onceq.model.requests.request import kept_failure
-from onceq.partners.contract import AnyPartner, LastAgent, is_last_agent
+from onceq.partners.contract import AnyPartner, is_last_agent
 from onceq.partners.procedures import (
     Call,
     Calls,
@@ -35,6 +35,9 @@ from onceq.partners.procedures import (
     undoing,
 )
 from onceq.partners.recovery import look_before_work
+
+if TYPE_CHECKING:
+    from onceq.client.recovering import RecoveryThread
 
 T = TypeVar("T")
 
@@ -132,18 +135,12 @@ class AnyHome(Protocol):
     def _run(self, plan: Plan[T], on: Any = None, /) -> Awaitable[T] | T:
         """Carry a plan out: on this connection and no other; None: on any."""
 
-    def partner_for(self, connection: object, /) -> AnyPartner:
+    def _partner_for(self, connection: object, /) -> AnyPartner:
         """What takes part for a connection."""
 
-    def look_after_rows(self, last: LastAgent, /) -> bool:
-        """Recover branches that rows in the database of a last agent decide from now on; returns
-        whether recovery has found that the database was set back."""
-
-    def look_after(self, partner: AnyPartner, /) -> None:
-        """Recover the resource of a partner from now on."""
-
-    def recover_soon(self) -> None:
-        """Recover now."""
+    @property
+    def _recovering(self) -> RecoveryThread:
+        """What recovers resources of partners."""
 
 
 class AnyPinned(Protocol):
@@ -199,7 +196,7 @@ def enlist(tx: AnyTransaction, connection: Any) -> Calls[Any]:
         NoCoordinator: This manager takes no part in external transactions.
         DatabaseRestored: A last agent was set back to an earlier state.
     """
-    partner = tx._manager.partner_for(connection)
+    partner = tx._manager._partner_for(connection)
     tx._state.check_open()
     last = is_last_agent(partner)
     if last and tx._partners is not None and tx._partners.by_row is not None:
@@ -215,7 +212,7 @@ def enlist(tx: AnyTransaction, connection: Any) -> Calls[Any]:
         by_row = ByRow(tx._state, partner.name)
         # See that its database was not set back; on a new connection it is asked.
         manager = tx._state.session.source.hex()
-        if tx._manager.look_after_rows(partner) or partner.is_new(manager):
+        if tx._manager._recovering.look_after_rows(partner) or partner.is_new(manager):
             try:
                 yield from look_before_work(_Asking(tx), manager, partner, partner.name)
             except BaseException:
@@ -229,7 +226,7 @@ def enlist(tx: AnyTransaction, connection: Any) -> Calls[Any]:
     xid = yield from call(tx._run, partners.deciding.enlist(partner.name))
     yield partial(partner.begin, xid)
     partners.add(partner, xid)
-    tx._manager.look_after(partner)
+    tx._manager._recovering.look_after(partner)
     return getattr(partner, "work", connection)
 
 
@@ -286,7 +283,7 @@ def _commit_in_two_phases(tx: AnyTransaction, partners: Partners) -> Calls[Messa
     tx.pending = partners.names(made.pending)
     if tx.pending:
         partners.abandon(index for index, _ in made.pending)
-        tx._manager.recover_soon()
+        tx._manager._recovering.soon()
     ids: MessageIds = made.result
     return ids
 
@@ -300,7 +297,7 @@ def _commit_by_row(tx: AnyTransaction, partners: Partners, by_row: ByRow) -> Cal
     except BaseException as error:
         if unit.decided or not isinstance(error, OnceqError) or isinstance(error, InDoubt):
             partners.abandon()
-            tx._manager.recover_soon()
+            tx._manager._recovering.soon()
         elif not unit.over:
             yield tx.abort
         raise
@@ -312,7 +309,7 @@ def _commit_by_row(tx: AnyTransaction, partners: Partners, by_row: ByRow) -> Cal
         here = [unit.session.name for index, _ in made.pending if index < 0]
         tx.pending = here + partners.names(made.pending)
         partners.abandon(index for index, _ in made.pending if index >= 0)
-        tx._manager.recover_soon()
+        tx._manager._recovering.soon()
     return unit.sent if unit.sent is not None else MessageIds(unit.session.source)
 
 

@@ -39,21 +39,28 @@ class Peekable(Protocol):
     def peek_many(self, queue: str, max: int, /, *, after: int) -> Awaitable[Batch] | Batch: ...
 
 
+class AnyJobs(Protocol):
+    """The jobs of a queue manager, of either face."""
+
+    def start(
+        self, action: str, /, *queues: str, which: Filter, to: str, limit: int, returns_max: int,
+        in_doubt: bool, second: bool,
+    ) -> Awaitable[JobView] | JobView: ...  # fmt: skip
+
+    def cancel(self, number: int, /) -> Awaitable[JobView] | JobView: ...
+
+    def wait(
+        self, number: int, /, *, progress: Callable[[JobView], object] | None
+    ) -> Awaitable[JobView] | JobView: ...
+
+
 class JobsManager(Peekable, Protocol):
     """A queue manager that carries jobs out, of either face."""
 
     def queue(self, name: str, /) -> Awaitable[QueueView] | QueueView: ...
 
-    def start_job(
-        self, action: str, /, *queues: str, which: Filter, to: str, limit: int, returns_max: int,
-        in_doubt: bool, second: bool,
-    ) -> Awaitable[JobView] | JobView: ...  # fmt: skip
-
-    def cancel_job(self, number: int, /) -> Awaitable[JobView] | JobView: ...
-
-    def wait_for_job(
-        self, number: int, /, *, progress: Callable[[JobView], object] | None
-    ) -> Awaitable[JobView] | JobView: ...
+    @property
+    def jobs(self) -> AnyJobs: ...
 
 
 @dataclass(slots=True)
@@ -202,14 +209,14 @@ def _carry_out(
             progress(count)
 
     job = yield from call(
-        qm.start_job, action.value, *queues, which=which, to=to, limit=limit,
+        qm.jobs.start, action.value, *queues, which=which, to=to, limit=limit,
         returns_max=returns_max, in_doubt=in_doubt, second=second,
     )  # fmt: skip
     try:
-        job = yield from call(qm.wait_for_job, job.number, progress=watch)
+        job = yield from call(qm.jobs.wait, job.number, progress=watch)
     except Refused:
         # Nobody would see that the job waits, and it would go on by surprise.
-        yield from call(qm.cancel_job, job.number)
+        yield from call(qm.jobs.cancel, job.number)
         raise
     if job.failures:
         one = job.failures[0]

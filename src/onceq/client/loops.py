@@ -84,7 +84,7 @@ class WorkerDatabase:
         try:
             self.connection = yield self._connect
             # What can never work is found before a message is taken.
-            yield tx._manager.partner_for(self.connection).check
+            yield tx._manager._partner_for(self.connection).check
         except Exception as error:
             if not self._opened or isinstance(error, errors.EnlistRefused):
                 raise

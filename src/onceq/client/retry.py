@@ -186,7 +186,7 @@ def settle(
                 raise doubt from None
             continue
         if tx._partners:
-            tx._manager.recover_soon()  # They are to hear of it, committed or not.
+            tx._manager._recovering.soon()  # They are to hear of it, committed or not.
         if became == "aborted":
             tx._state.lost()
             raise errors.TransactionLost(

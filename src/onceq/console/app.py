@@ -207,7 +207,7 @@ def metric_routes(desk: Desk) -> list[Route]:
 
 
 async def _read_metrics(watched: Watched, *, queues: bool) -> MetricsView:
-    return await watched.read(lambda qm: qm.metrics(queues=queues))
+    return await watched.read(lambda qm: qm.admin.metrics(queues=queues))
 
 
 def _page(

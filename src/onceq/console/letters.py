@@ -170,16 +170,16 @@ async def purge(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
 
 async def list_jobs(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """Jobs that run, and the last that are over, the newest first."""
-    found = [job.as_dict() for job in await qm.jobs()]
+    found = [job.as_dict() for job in await qm.jobs.list()]
     return {"jobs": found[::-1], "may_act": await may(qm, Right.OPERATE)}
 
 
 async def show_job(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """One job, with the first of those that failed, and where these were going."""
-    found = await qm.job(_number(given))
+    found = await qm.jobs.get(_number(given))
     failures = [
         {**one.as_dict(), "destination": destination}
-        for one, destination in zip(found.failures, await qm.job_destinations(found), strict=True)
+        for one, destination in zip(found.failures, await qm.jobs.destinations(found), strict=True)
     ]
     job = {**found.as_dict(), "failures": failures}
     return {"job": job, "may_act": await may(qm, Right.OPERATE)}
@@ -187,7 +187,7 @@ async def show_job(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told
 
 async def cancel_job(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """End a job between two batches: what is done stays done."""
-    return {"job": (await qm.cancel_job(_number(given))).as_dict()}
+    return {"job": (await qm.jobs.cancel(_number(given))).as_dict()}
 
 
 def _number(given: FormValues) -> int:
@@ -205,12 +205,12 @@ async def start_job(
     limit: int = 0,
 ) -> JobView:
     """Start a job, and return its state a moment later; raises OnceqError."""
-    made = await qm.start_job(
+    made = await qm.jobs.start(
         action, *queues, which=which, to=given.text("to"), limit=limit,
         returns_max=given.number("max_returns", RETURNS_MAX, least=1),
         in_doubt=given.flag("in_doubt"), second=given.flag("second"),
     )  # fmt: skip
-    return await qm.wait_for_job(made.number, timeout=JOB_WAIT_S)
+    return await qm.jobs.wait(made.number, timeout=JOB_WAIT_S)
 
 
 def job_result(found: JobView, done: str) -> Told:

@@ -95,7 +95,7 @@ async def may(qm: AsyncQueueManager, right: Right, queue: str = "") -> bool:
     if name.casefold() == "system$":
         right, name = (Right.MONITOR if right is Right.PEEK else Right.OPERATE), ""
     try:
-        return (await qm.explain_right(right, name)).allowed
+        return (await qm.rights.explain(right, name)).allowed
     except (errors.AccessDenied, errors.InvalidParameter, errors.UnsupportedOperation):
         return False
 
@@ -114,10 +114,11 @@ class OverviewNumbers:
 
 async def numbers(qm: AsyncQueueManager, now_s: int) -> OverviewNumbers:
     """Everything that the overview shows of a queue manager."""
-    status, metrics, branches = await qm.status(), await qm.metrics(), await qm.branches()
+    admin = qm.admin
+    status, metrics, branches = await admin.status(), await admin.metrics(), await admin.branches()
     seen = Inspected(
         status, metrics, await qm.queue_page(**PAUSED), await qm.queue_page(**FULL),
-        await qm.outgoing_page(**STUCK), await qm.outgoing_page(**RECENTLY_REFUSED), branches,
+        await admin.outgoing_page(**STUCK), await admin.outgoing_page(**RECENTLY_REFUSED), branches,
     )  # fmt: skip
     prepared = [branch for branch in branches if branch.phase == "prepared"]
     reasons = held_up(seen, now_s)
@@ -147,8 +148,8 @@ async def numbers(qm: AsyncQueueManager, now_s: int) -> OverviewNumbers:
 
 async def settings(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """What a queue manager is set to, and what it says of itself."""
-    found = sorted(await qm.settings(), key=lambda one: one.value == one.default)
-    return {"settings": found, "state": (await qm.status()).as_dict()}
+    found = sorted(await qm.admin.settings(), key=lambda one: one.value == one.default)
+    return {"settings": found, "state": (await qm.admin.status()).as_dict()}
 
 
 # ---- queues ------------------------------------------------------------------------------------
@@ -355,7 +356,7 @@ async def _ends(qm: AsyncQueueManager, message: Message) -> list[Told]:
 async def outgoing(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """A page of the outgoing queues, each with the sentence that says why it moves or not."""
     limit = given.number("limit", ROWS_MAX, least=1, most=VIEWS_AT_ONCE)
-    page = await qm.outgoing_page(
+    page = await qm.admin.outgoing_page(
         sort=given.text("sort") or "messages", part=given.text("name"), after=given.text("after"),
         limit=limit,
     )  # fmt: skip
@@ -376,19 +377,19 @@ async def outgoing(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told
 
 async def streams(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """Incoming message streams, each with a sentence."""
-    found = sorted(await qm.streams(), key=lambda one: (one.queue.casefold(), one.source))
+    found = sorted(await qm.admin.streams(), key=lambda one: (one.queue.casefold(), one.source))
     return {"streams": [copy_by_name(StreamRow, one, why=stream_why(one)) for one in found]}
 
 
 async def peers(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """Names that were connected to, and who answers there."""
-    return {"peers": await qm.peers()}
+    return {"peers": await qm.admin.peers()}
 
 
 async def trail(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """The audit trail: who did what, the newest first."""
     limit = given.number("limit", ROWS_MAX, least=1, most=ROWS_LIMIT)
-    found = await qm.trail(given.number("after", 0))
+    found = await qm.admin.trail(given.number("after", 0))
     return {"acts": found[-limit:][::-1], "of": len(found)}
 
 
@@ -397,7 +398,7 @@ async def rights(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     own = {right.value: await may(qm, right) for right in
            (Right.MONITOR, Right.OPERATE, Right.ADMINISTER)}  # fmt: skip
     try:
-        grants = await qm.rights(given.text("queue"))
+        grants = await qm.rights.list(given.text("queue"))
     except errors.AccessDenied as error:
         return {"own": own, "grants": None, "refused": error.text, "meaning": _meaning()}
     return {"own": own, "grants": grants, "refused": "", "meaning": _meaning()}
@@ -429,7 +430,7 @@ async def resume_queue(qm: AsyncQueueManager, given: FormValues, now_s: int) -> 
 async def _queue(qm: AsyncQueueManager, given: FormValues, *, paused: bool) -> Told:
     name = given.text("queue", needed=True)
     await qm.queue(name)  # of an outgoing queue the way out would be paused
-    await (qm.pause(name) if paused else qm.resume(name))
+    await (qm.admin.pause(name) if paused else qm.admin.resume(name))
     view = await qm.queue(name)
     return {"queue": view.path, "paused_since": view.paused_since, "why": why(view)}
 
@@ -437,7 +438,7 @@ async def _queue(qm: AsyncQueueManager, given: FormValues, *, paused: bool) -> T
 async def release_queue(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """End the holds that keep others from receiving from a queue."""
     name = given.text("queue", needed=True)
-    return {"queue": name, "released": await qm.release_queue(name)}
+    return {"queue": name, "released": await qm.admin.release_queue(name)}
 
 
 async def pause_outgoing(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
@@ -452,9 +453,9 @@ async def resume_outgoing(qm: AsyncQueueManager, given: FormValues, now_s: int) 
 
 async def _outgoing(qm: AsyncQueueManager, given: FormValues, *, paused: bool) -> Told:
     name = given.text("destination", needed=True)
-    await qm.outgoing_queue(name)
-    await (qm.pause(name) if paused else qm.resume(name))
-    view = await qm.outgoing_queue(name)
+    await qm.admin.outgoing_queue(name)
+    await (qm.admin.pause(name) if paused else qm.admin.resume(name))
+    view = await qm.admin.outgoing_queue(name)
     return {
         "destination": view.destination,
         "paused_since": view.paused_since,
@@ -515,13 +516,15 @@ OUTCOMES = ("commit", "abort")
 async def transactions(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """Transactions at work, branches with what can be done about each, and decisions of which
     partners are still to be told; the oldest first."""
-    branches = sorted(await qm.branches(), key=lambda one: (one.since, one.xid))
-    open_ = sorted(await qm.transactions(), key=lambda one: (one.began, one.owner, one.number))
+    branches = sorted(await qm.admin.branches(), key=lambda one: (one.since, one.xid))
+    open_ = sorted(
+        await qm.admin.transactions(), key=lambda one: (one.began, one.owner, one.number)
+    )
     here = guid_bytes(qm.id)
     return {
         "transactions": [one.as_dict() for one in open_],
         "branches": [{**one.as_dict(), "advice": branch_advice(one, here)} for one in branches],
-        "decisions": [one.as_dict() for one in await qm.decisions()],
+        "decisions": [one.as_dict() for one in await qm.admin.decisions()],
         "may_act": await may(qm, Right.OPERATE),
     }
 
@@ -530,7 +533,7 @@ async def branch_of(qm: AsyncQueueManager, given: FormValues) -> BranchView:
     """The branch that a request names; raises UnknownBranch, InvalidParameter."""
     text = given.text("branch", needed=True)
     wanted = str(Xid.parse(text))
-    for view in await qm.branches():
+    for view in await qm.admin.branches():
         if view.xid == wanted:
             return view
     raise errors.UnknownBranch(f"there is no branch {text} here any more")

@@ -81,6 +81,13 @@ BRANCHES: Final = [
 ]  # fmt: skip
 
 
+class Group:
+    """A group of its operations, of which ``list`` is the one that looks."""
+
+    def __init__(self, name: str) -> None:
+        self.list = lambda *_: ANSWERS[name]
+
+
 class Manager:
     """A queue manager that answers with the views above."""
 
@@ -89,6 +96,26 @@ class Manager:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return lambda *given, **asked: ANSWERS[name]
+
+    @property
+    def admin(self) -> Manager:
+        return self
+
+    @property
+    def jobs(self) -> Any:
+        return Group("jobs")
+
+    @property
+    def lists(self) -> Any:
+        return Group("lists")
+
+    @property
+    def rights(self) -> Any:
+        return Group("rights")
+
+    @property
+    def tokens(self) -> Any:
+        return Group("tokens")
 
     def outgoing_queue(self, name: str) -> OutgoingView:
         return OUTGOING[0]

@@ -52,6 +52,9 @@ def test_a_list_of_the_command_line_has_it(capsys: pytest.CaptureFixture[str]) -
 
 def test_the_console_has_it() -> None:
     class Manager:
+        def __init__(self) -> None:
+            self.admin = self
+
         async def peers(self) -> list[PeerView]:
             return [VIEW]
 

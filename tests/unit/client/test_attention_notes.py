@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from onceq.console import reading
 from onceq.console.guard import FormValues
 from onceq.console.table import environment
 from onceq.model.resultcodes import MessageClass
-from onceq.model.views.looks import BranchView, JobView
+from onceq.model.views.looks import BranchView
 from onceq.model.views.managers import ClashView, RightView, StatusView
 from onceq.model.views.queues import (
     EVERY_FAILS,
@@ -59,6 +60,13 @@ class Seen:
             "stuck": stuck and far is not None, "refused": refused,
         }  # fmt: skip
 
+    @property
+    def admin(self) -> Seen:
+        return self
+
+    jobs = SimpleNamespace(list=list)
+    rights = SimpleNamespace(explain=lambda *_, **__: RightView(allowed=True))
+
     def status(self) -> StatusView:
         return self.manager
 
@@ -71,9 +79,6 @@ class Seen:
     def consumers(self, queue: str) -> list[ConsumerView]:
         return self.at_work
 
-    def jobs(self) -> list[JobView]:
-        return []
-
     def queue(self, name: str) -> QueueView:
         return self.one
 
@@ -82,9 +87,6 @@ class Seen:
 
     def eod_send_info(self, name: str) -> SendInfo:
         return SendInfo()
-
-    def explain_right(self, *_: object, **__: object) -> RightView:
-        return RightView(allowed=True)
 
     def queue_page(self, *, only: str = "", **_: object) -> Page[QueueView]:
         some = (self.one,) if self.parts[only] else ()
@@ -104,8 +106,16 @@ class Seen:
 class Awaited:
     """The same for tasks."""
 
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: Any) -> None:
         self._seen = seen
+
+    @property
+    def admin(self) -> Awaited:
+        return self
+
+    @property
+    def rights(self) -> Awaited:
+        return Awaited(self._seen.rights)
 
     def __getattr__(self, name: str) -> Any:
         async def call(*args: Any, **more: Any) -> Any:

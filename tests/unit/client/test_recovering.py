@@ -60,7 +60,7 @@ def test_tasks_close_nothing_that_a_round_is_using(tmp_path: Path) -> None:
 
     async def work() -> None:
         qm = await onceq.aio.open(str(tmp_path / "qm"), create=True)
-        qm.look_after(slow.as_partner())
+        qm._recovering.look_after(slow.as_partner())
         assert await asyncio.to_thread(slow.asked.wait, 30)
         await qm.close()
 
@@ -71,7 +71,7 @@ def test_tasks_close_nothing_that_a_round_is_using(tmp_path: Path) -> None:
 def test_threads_close_nothing_that_a_round_is_using(tmp_path: Path) -> None:
     slow = Slow()
     with onceq.open(tmp_path / "qm", create=True) as qm:
-        qm.look_after(slow.as_partner())
+        qm._recovering.look_after(slow.as_partner())
         assert slow.asked.wait(30)
     check(slow)
 

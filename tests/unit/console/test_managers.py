@@ -24,7 +24,7 @@ from onceq.model.views.managers import StatusView
 
 
 async def status(qm: AsyncQueueManager) -> StatusView:
-    return await qm.status()
+    return await qm.admin.status()
 
 
 def one(where: str) -> Watched:

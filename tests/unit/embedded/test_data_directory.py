@@ -74,4 +74,4 @@ def test_a_backup_is_made_where_the_queue_manager_runs(
     with onceq.open(str(tmp_path / "a"), name="ALPHA", create=True) as qm:
         monkeypatch.setattr("onceq.client.backups.is_data_directory", lambda path: False)
         with pytest.raises(UnsupportedOperation, match="where the queue manager runs"):
-            qm.backup(str(tmp_path / "b"))
+            qm.admin.backup(str(tmp_path / "b"))

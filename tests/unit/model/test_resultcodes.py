@@ -91,7 +91,7 @@ def operation_cancelled(s: Stage) -> None:
 
     reader = threading.Thread(target=wait)
     reader.start()
-    while not s.qm.status()["waiting_readers"]:
+    while not s.qm.admin.status()["waiting_readers"]:
         pass
     held.close()
     reader.join()
@@ -213,7 +213,7 @@ def queue_deleted(s: Stage) -> None:
 
     reader = threading.Thread(target=wait)
     reader.start()
-    while not s.qm.status()["waiting_readers"]:
+    while not s.qm.admin.status()["waiting_readers"]:
         pass
     s.qm.delete_queue(T)
     reader.join()
@@ -252,11 +252,11 @@ def message_locked(s: Stage) -> None:
 
 
 def uninitialized_object(s: Stage) -> None:
-    s.qm.eod_send_info("")
+    s.qm.admin.eod_send_info("")
 
 
 def no_interface(s: Stage) -> None:
-    s.qm.eod_send_info(T)
+    s.qm.admin.eod_send_info(T)
 
 
 def not_supported(s: Stage) -> None:

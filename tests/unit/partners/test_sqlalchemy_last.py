@@ -81,7 +81,7 @@ def test_rows_and_messages_are_committed_together(
         assert kind == "engine" or not work.in_transaction()
     assert kept(engine) == ["a", "c"]
     assert [manager.receive(Q, timeout=5).text for _ in range(2)] == ["a", "c"]
-    assert manager.branches() == []
+    assert manager.admin.branches() == []
     if kind != "engine":
         work.close() if kind != "scoped session" else what.remove()
     assert engine.pool.checkedout() == 0  # type: ignore[attr-defined]
@@ -162,7 +162,7 @@ def test_what_went_back_to_the_pool_is_not_touched(
         assert kept(engine) == []
     work.close()
     assert manager.queue(Q).messages == 0
-    assert manager.branches() == []
+    assert manager.admin.branches() == []
 
 
 def test_a_row_that_is_refused_undoes_the_session(
@@ -192,7 +192,7 @@ def test_an_answer_that_is_lost_invalidates_the_session(
             super().record(row)
             raise PartnerLost("no answer")
 
-    manager.look_after_rows = lambda last: False  # type: ignore[method-assign]
+    manager._recovering.look_after_rows = lambda last: False  # type: ignore[method-assign]
     with Session(engine) as session:
         last = SQLAlchemyLast(session, Losing)
         with pytest.raises(InDoubt, match="recovery will ask"), manager.transaction() as tx:

@@ -82,7 +82,7 @@ def test_a_message_and_a_row_are_committed_together(
         assert [str(message.id) for message in found] == sent
         assert tx.pending == []
     assert kept(path) == ["a", "b"]
-    assert manager.branches() == []
+    assert manager.admin.branches() == []
 
 
 def test_messages_that_leave_the_manager_have_identifiers_too(
@@ -139,7 +139,7 @@ def test_a_refused_row_undoes_the_messages(
         db.execute("INSERT INTO t VALUES ('a')")
         db.rollback()
         tx.send(Q, "a")
-    assert (kept(path), manager.queue(Q).messages, manager.branches()) == ([], 0, [])
+    assert (kept(path), manager.queue(Q).messages, manager.admin.branches()) == ([], 0, [])
 
 
 @pytest.mark.parametrize("messages", [0, 1])
@@ -154,7 +154,7 @@ def test_a_statement_that_begins_another_transaction_is_noticed(
         if messages:
             tx.send(Q, "a")
     assert not db.in_transaction
-    assert (kept(path), manager.queue(Q).messages, manager.branches()) == ([], 0, [])
+    assert (kept(path), manager.queue(Q).messages, manager.admin.branches()) == ([], 0, [])
 
 
 def test_a_connection_that_was_closed_has_committed_nothing(
@@ -166,7 +166,7 @@ def test_a_connection_that_was_closed_has_committed_nothing(
         db.execute("INSERT INTO t VALUES ('closed')")
         tx.send(Q, "a")
         db.close()
-    assert (kept(path), manager.queue(Q).messages, manager.branches()) == ([], 0, [])
+    assert (kept(path), manager.queue(Q).messages, manager.admin.branches()) == ([], 0, [])
 
 
 def test_an_answer_that_is_lost_leaves_it_to_recovery(
@@ -177,12 +177,12 @@ def test_an_answer_that_is_lost_leaves_it_to_recovery(
             super().record(row)
             raise PartnerLost("no answer")
 
-    manager.look_after_rows = lambda last: False  # type: ignore[method-assign]
+    manager._recovering.look_after_rows = lambda last: False  # type: ignore[method-assign]
     with pytest.raises(InDoubt, match="recovery will ask"), manager.transaction() as tx:
         tx.enlist(Losing(db))
         db.execute("INSERT INTO t VALUES ('a')")
         tx.send(Q, "a")
-    (view,) = manager.branches()
+    (view,) = manager.admin.branches()
     assert (view.phase, view.at_work) == ("prepared", False)
     recovery = manager.recovery()
     recovery.add_agent(SqliteAgent(str(path)))
@@ -329,7 +329,7 @@ def test_a_file_that_was_restored(
             tx.enlist(db)
             tx.send(Q, "a")
 
-    manager.look_after_rows = lambda last: False  # type: ignore[method-assign]
+    manager._recovering.look_after_rows = lambda last: False  # type: ignore[method-assign]
     recovery = manager.recovery()
     recovery.add_agent(SqliteAgent(str(path)))
     for _ in range(3):

@@ -83,7 +83,7 @@ def through_deaths(manager: Manager, number: int, seed: int) -> int:
     while True:
         manager.die_at(rng.choice(POINTS), count=rng.randrange(1, 4), seed=rng.randrange(99))
         try:
-            if until_over_or_dead(manager, number) and manager.qm.job(number).over:
+            if until_over_or_dead(manager, number) and manager.qm.jobs.get(number).over:
                 return deaths
         except (ServiceNotAvailable, StorageFailure):
             pass
@@ -98,13 +98,13 @@ def test_each_letter_is_done_once_however_often_the_manager_dies(
     manager: Manager, action: JobAction, seed: int
 ) -> None:
     to = TO if action is JobAction.MOVE else ""
-    job = manager.qm.start_job(action.value, DEAD_XACT, DEAD, to=to)
+    job = manager.qm.jobs.start(action.value, DEAD_XACT, DEAD, to=to)
     assert job.total == 2 * LETTERS
     through_deaths(manager, job.number, seed)
     manager.crash()
     start_again(manager)
     for _ in range(TRIES):
-        over = manager.qm.job(job.number)
+        over = manager.qm.jobs.get(job.number)
         if over.over:
             break
         pause(0.005)
@@ -126,8 +126,8 @@ def test_each_letter_is_done_once_however_often_the_manager_dies(
 def test_a_returned_one_is_counted_and_a_new_one_is_not(manager: Manager) -> None:
     which = onceq.letters.filter_of(reason="expired")
     for action, returned in (("send-as-new", 0), ("return", 1)):
-        job = manager.qm.start_job(action, DEAD_XACT, which=which)
-        assert manager.qm.wait_for_job(job.number).done == LETTERS
+        job = manager.qm.jobs.start(action, DEAD_XACT, which=which)
+        assert manager.qm.jobs.wait(job.number).done == LETTERS
         messages = manager.qm.receive_many(Q, 1000, timeout=0)
         assert {message.returned for message in messages} == {returned}
         assert {Journal(message.journal) for message in messages} == {Journal.DEADLETTER}
@@ -135,7 +135,7 @@ def test_a_returned_one_is_counted_and_a_new_one_is_not(manager: Manager) -> Non
 
 def test_what_dies_again_does_not_go_round(manager: Manager) -> None:
     manager.qm.delete_queue(Q)
-    job = manager.qm.wait_for_job(manager.qm.start_job("return", DEAD_XACT).number)
+    job = manager.qm.jobs.wait(manager.qm.jobs.start("return", DEAD_XACT).number)
     assert (job.done, job.failed, len(job.failures)) == (0, LETTERS, 100)
     assert {one.code for one in job.failures} == {"queue-not-found"}
     assert len(bodies(manager, DEAD_XACT)) == LETTERS
@@ -145,47 +145,47 @@ def test_a_limit_ends_it_and_a_filter_passes_over(manager: Manager) -> None:
     manager.qm.send(TO, b"mine", transactional=True, label="Rush", journal=1, time_to_be_received=9)
     manager.put_forward(20)
     which = onceq.letters.filter_of(label="rush")
-    job = manager.qm.wait_for_job(manager.qm.start_job("purge", DEAD_XACT, which=which).number)
+    job = manager.qm.jobs.wait(manager.qm.jobs.start("purge", DEAD_XACT, which=which).number)
     assert (job.done, job.looked, job.more, job.which) == (
         1, LETTERS + 1, False, {"label": "rush"},
     )  # fmt: skip
-    job = manager.qm.wait_for_job(manager.qm.start_job("return", DEAD_XACT, DEAD, limit=70).number)
+    job = manager.qm.jobs.wait(manager.qm.jobs.start("return", DEAD_XACT, DEAD, limit=70).number)
     assert (job.done, job.more, job.limit) == (70, True, 70)
-    job = manager.qm.wait_for_job(manager.qm.start_job("purge", DEAD_XACT, limit=30).number)
+    job = manager.qm.jobs.wait(manager.qm.jobs.start("purge", DEAD_XACT, limit=30).number)
     assert (job.done, job.more) == (30, False)
     assert bodies(manager, DEAD_XACT) == []
 
 
 def test_letters_that_stay_are_counted_by_reason(manager: Manager) -> None:
-    job = manager.qm.start_job("return", DEAD_XACT)
-    manager.qm.wait_for_job(job.number)
+    job = manager.qm.jobs.start("return", DEAD_XACT)
+    manager.qm.jobs.wait(job.number)
     manager.put_forward(2000)
-    job = manager.qm.wait_for_job(manager.qm.start_job("return", DEAD_XACT, returns_max=1).number)
+    job = manager.qm.jobs.wait(manager.qm.jobs.start("return", DEAD_XACT, returns_max=1).number)
     assert job.kept == {"it was returned 1 times already (--max-returns)": LETTERS}
     assert (job.done, job.looked) == (0, LETTERS)
 
 
 def test_cancelled_it_stops_and_what_is_done_stays_done(manager: Manager) -> None:
-    job = manager.qm.start_job("return", DEAD_XACT, DEAD)
-    over = manager.qm.cancel_job(job.number)
+    job = manager.qm.jobs.start("return", DEAD_XACT, DEAD)
+    over = manager.qm.jobs.cancel(job.number)
     assert over.state == "cancelled"
     stand = len(bodies(manager, DEAD_XACT)) + len(bodies(manager, DEAD))
     went = len(bodies(manager, Q)) + len(bodies(manager, P))
     assert (stand, went) == (2 * LETTERS - over.done, over.done)
-    assert manager.qm.job(job.number) == over
+    assert manager.qm.jobs.get(job.number) == over
 
 
 def test_several_jobs_are_done_one_after_another(manager: Manager) -> None:
-    made = [manager.qm.start_job("purge", queue) for queue in (DEAD_XACT, DEAD)]
-    assert [manager.qm.wait_for_job(job.number).done for job in made] == [LETTERS, LETTERS]
-    assert [job.number for job in manager.qm.jobs()] == [1, 2]
+    made = [manager.qm.jobs.start("purge", queue) for queue in (DEAD_XACT, DEAD)]
+    assert [manager.qm.jobs.wait(job.number).done for job in made] == [LETTERS, LETTERS]
+    assert [job.number for job in manager.qm.jobs.list()] == [1, 2]
 
 
 def test_progress_is_told_and_a_wait_can_end_before(manager: Manager) -> None:
     looked: list[int] = []
-    job = manager.qm.start_job("return", DEAD_XACT, DEAD)
-    manager.qm.wait_for_job(job.number, timeout=0)
-    over = manager.qm.wait_for_job(job.number, progress=lambda one: looked.append(one.looked))
+    job = manager.qm.jobs.start("return", DEAD_XACT, DEAD)
+    manager.qm.jobs.wait(job.number, timeout=0)
+    over = manager.qm.jobs.wait(job.number, progress=lambda one: looked.append(one.looked))
     assert looked == sorted(looked)
     assert looked[-1] == over.looked == 2 * LETTERS
 
@@ -236,7 +236,7 @@ def test_a_job_that_cannot_be_read_waits_and_the_others_go_on(
     manager: Manager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state: Callable[[int], object] = manager._host.engine.manager.state.jobs.get
-    manager.qm.start_job("purge", DEAD_XACT, limit=1)
+    manager.qm.jobs.start("purge", DEAD_XACT, limit=1)
     work = state(1).work  # type: ignore[attr-defined]
     told = Told(work, OnceqError("cannot be read"), None, None)
     jobs = JobThread(told)

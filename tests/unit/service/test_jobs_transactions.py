@@ -27,8 +27,8 @@ def manager(tmp_path: Path) -> Iterator[Manager]:
 
 
 def job(manager: Manager, action: str, queue: str, **more: object) -> JobView:
-    started = manager.qm.start_job(action, queue, **more)  # type: ignore[arg-type]
-    return manager.qm.wait_for_job(started.number)
+    started = manager.qm.jobs.start(action, queue, **more)  # type: ignore[arg-type]
+    return manager.qm.jobs.wait(started.number)
 
 
 def wholes(manager: Manager, queue: str) -> list[list[bytes]]:
@@ -127,10 +127,10 @@ def test_what_it_tears_is_told_and_is_never_complete(manager: Manager, how: str)
     assert moved.torn == {"large": size, "filtered": 1, "taken": 2, "limited": 2}[how]
     assert wholes(manager, TO) == ([one] if how in ("large", "taken") else [])
     assert len(left(manager, TO)) == moved.torn
-    told = manager.qm.job(moved.number)
+    told = manager.qm.jobs.get(moved.number)
     manager.crash()
     manager.start()
-    assert manager.qm.job(moved.number).torn == told.torn == moved.torn
+    assert manager.qm.jobs.get(moved.number).torn == told.torn == moved.torn
 
 
 def test_a_member_that_cannot_be_sent_makes_the_others_parts(manager: Manager) -> None:

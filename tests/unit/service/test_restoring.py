@@ -122,7 +122,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             authority.identity(root / "target", guid_bytes(qm.id))
             qm.create_queue(Q, transactional=True)
             qm.send(Q, b"what was there", transactional=True)
-            assert qm.backup(str(root / "backup")).signed_by
+            assert qm.admin.backup(str(root / "backup")).signed_by
         (root / "authority.pem").write_bytes(authority.certificate)
         # So that it is put back, too, as every other file of the backup.
         (root / "target" / CONFIGURATION_FILE).unlink()
@@ -339,7 +339,7 @@ def test_each_file_becomes_something_else(place: Place, turn: Callable[[Path, Pa
 def test_a_backup_of_another_queue_manager_is_not_this_one(place: Place) -> None:
     """Whole, and signed by nobody, or by another one; under its own name, and under ALPHA's."""
     with onceq.open(str(place.victim)) as qm:
-        qm.backup(str(place.root / "other"))
+        qm.admin.backup(str(place.root / "other"))
     shutil.rmtree(place.backup)
     (place.root / "other").rename(place.backup)
     with pytest.raises(UntrustedBackup, match="is not signed: everybody who could write"):
@@ -354,7 +354,7 @@ def test_an_older_signature_does_not_fit_a_newer_manifest(place: Place) -> None:
     """Parts of two right backups of one queue manager are none."""
     with onceq.open(str(place.target)) as qm:
         qm.send(Q, b"more", transactional=True)
-        qm.backup(str(place.root / "second"))
+        qm.admin.backup(str(place.root / "second"))
     shutil.copy(place.root / "second" / MANIFEST, place.backup / MANIFEST)
     with pytest.raises(UntrustedBackup, match="somebody has changed it"):
         place.restore()
@@ -380,7 +380,7 @@ def test_an_older_backup_is_put_back_as_a_newer_one_is(place: Place) -> None:
     """A signature says who has made it, and not that there is no newer one."""
     with onceq.open(str(place.target)) as qm:
         qm.send(Q, b"what came later", transactional=True)
-        assert qm.backup(str(place.root / "newer")).signed_by
+        assert qm.admin.backup(str(place.root / "newer")).signed_by
     assert place.restore().signed_by
     with onceq.open(str(place.target)) as qm:
         assert [one.body for one in qm.peek_many(Q)] == [b"what was there"]
@@ -389,16 +389,19 @@ def test_an_older_backup_is_put_back_as_a_newer_one_is(place: Place) -> None:
 def test_a_restore_brings_the_rights_and_tokens_of_its_time(place: Place) -> None:
     who, older = "account:games", place.root / "older"
     with onceq.open(str(place.target)) as qm:
-        qm.create_token("billing")
-        qm.grant(who, "send", Q)
-        qm.backup(str(older))
-        qm.revoke_token("billing")
-        qm.revoke(who, "send", Q)
-        assert (qm.tokens(), [one.who for one in qm.rights() if one.who == who]) == ([], [])
+        qm.tokens.create("billing")
+        qm.rights.grant(who, "send", Q)
+        qm.admin.backup(str(older))
+        qm.tokens.revoke("billing")
+        qm.rights.revoke(who, "send", Q)
+        assert (qm.tokens.list(), [one.who for one in qm.rights.list() if one.who == who]) == (
+            [],
+            [],
+        )
     onceq.restore(str(older), str(place.target), replace=True)
     with onceq.open(str(place.target)) as qm:
-        assert [one.name for one in qm.tokens()] == ["billing"]
-        assert [one.rights for one in qm.rights() if one.who == who] == [("send",)]
+        assert [one.name for one in qm.tokens.list()] == ["billing"]
+        assert [one.rights for one in qm.rights.list() if one.who == who] == [("send",)]
 
 
 def test_where_nothing_tells_by_whom_it_was_signed_the_ways_out_are_named(place: Place) -> None:

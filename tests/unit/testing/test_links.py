@@ -42,7 +42,7 @@ def test_a_cut_link_keeps_everything_until_it_is_healed(pair: Pair) -> None:
     pair.alpha.qm.send(THERE.replace("q", "none"), b"lost?", transactional=True, journal=1)
     with pytest.raises(onceq.ReceiveTimeout):
         pair.beta.qm.receive(Q, timeout=SOON)
-    assert pair.alpha.qm.outgoing_queue(THERE)["messages"] == 1
+    assert pair.alpha.qm.admin.outgoing_queue(THERE)["messages"] == 1
     pair.link.heal()
     assert pair.beta.qm.receive(Q, timeout=WAIT).body == b"x"
     assert pair.alpha.qm.receive("SYSTEM$;DEADXACT", timeout=WAIT).body == b"lost?"

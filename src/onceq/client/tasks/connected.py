@@ -77,7 +77,7 @@ class AsyncConnected(ForTasks):
         else:
             self._link.close()
 
-    async def live(self) -> AsyncAsking:
+    async def _live(self) -> AsyncAsking:
         """The link, connected again if it broke."""
         link = self._link
         link.check_loop()
@@ -132,7 +132,7 @@ class AsyncConnected(ForTasks):
                     if link is None:
                         link = on.link if on is not None else None
                     if link is None:
-                        link = self._link if await self._link.check_alive() else await self.live()
+                        link = self._link if await self._link.check_alive() else await self._live()
                         if on is not None:
                             on.link = link
                 except ServiceNotAvailable as error:

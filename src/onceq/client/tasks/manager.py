@@ -8,19 +8,15 @@ that made it, and any number of its tasks may use it at once.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import math
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Self, TypeVar, Unpack
 
-from onceq.client import backups, retry
-from onceq.client.async_link import in_thread
+from onceq.client import retry
 from onceq.client.binding import current_transaction, tasks
 from onceq.client.link import ForTasks
 from onceq.client.plans import branches as verbs
-from onceq.client.plans import handles, operate, unit_of_work
+from onceq.client.plans import handles, unit_of_work
 from onceq.client.plans import queues as admin
 from onceq.client.plans import receive as receiving
 from onceq.client.plans import send as sending
@@ -29,9 +25,8 @@ from onceq.client.plans.plan import Plan
 from onceq.client.plans.receive import CursorPlace
 from onceq.client.plans.send import MessageTrail, given, send
 from onceq.client.properties import NOTHING, Body, Nothing, SendProperties
-from onceq.client.results import BackupReport, Progress
+from onceq.client.tasks.administration import AsyncManagerConnection
 from onceq.client.tasks.consuming import AsyncConsuming
-from onceq.client.tasks.looking import AsyncLooking
 from onceq.client.tasks.running import Pinned, Runner, opening
 from onceq.client.tasks.transaction import (
     AsyncGroups,
@@ -41,10 +36,9 @@ from onceq.client.tasks.transaction import (
     following,
 )
 from onceq.client.tasks.transaction import branch as work_in
-from onceq.errors import HandleLost, InvalidHandle, OnceqError, WrongProcess
+from onceq.errors import HandleLost, InvalidHandle, WrongProcess
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
-from onceq.model.views.looks import JobView
 
 # ---- open queue ----------------------------------------------------------------------------------
 #
@@ -187,7 +181,7 @@ class AsyncCursor(ForTasks):
 # ---- manager -------------------------------------------------------------------------------------
 
 
-class AsyncQueueManager(AsyncConsuming, AsyncLooking):
+class AsyncQueueManager(AsyncConsuming, AsyncManagerConnection):
     """A queue manager. Made by ``onceq.aio.open`` and ``onceq.aio.connect``; close it,
     or use ``async with``."""
 
@@ -260,100 +254,3 @@ class AsyncQueueManager(AsyncConsuming, AsyncLooking):
     def groups(self) -> AsyncGroups:
         """Many branches committed as one, once for each version."""
         return AsyncGroups(self)
-
-    # ---- operating it ---------------------------------------------------------------------
-
-    reset_stream = tasks(operate.reset_stream)
-    forget_peer = tasks(operate.forget_peer)
-    accept_clock = tasks(operate.accept_clock)
-    grant = tasks(admin.grant)
-    revoke = tasks(admin.revoke)
-    explain_right = tasks(admin.explain_right)
-    create_token = tasks(admin.create_token)
-    revoke_token = tasks(admin.revoke_token)
-    start_job = tasks(admin.start_job)
-    job_destinations = tasks(admin.job_destinations)
-    cancel_job = tasks(admin.cancel_job)
-    management = tasks(operate.management)
-    create_list = tasks(operate.create_list)
-    add_to_list = tasks(operate.add_to_list)
-    remove_from_list = tasks(operate.remove_from_list)
-    drop_list = tasks(operate.drop_list)
-    pause = tasks(operate.pause)
-    resume = tasks(operate.resume)
-    resend = tasks(operate.resend)
-    release_queue = tasks(operate.release_queue)
-    disconnect = tasks(operate.disconnect)
-    connect = tasks(operate.connect)
-    tidy = tasks(operate.tidy)
-    forget_unanswered = tasks(operate.forget_unanswered)
-    reload = tasks(operate.reload)
-    drop_damaged = tasks(operate.drop_damaged)
-    scrub = tasks(operate.scrub)
-    scrub_stop = tasks(operate.scrub_stop)
-    scrub_status = tasks(operate.scrub_status)
-    action = tasks(operate.action)
-
-    async def wait_for_job(
-        self,
-        number: int,
-        *,
-        timeout: float | None = None,
-        progress: Callable[[JobView], object] | None = None,
-    ) -> JobView:
-        """Wait until a job is over; the job runs on whether anybody waits for it or not.
-
-        Args:
-            number: As ``start_job`` has answered.
-            timeout: Seconds; None: however long it takes.
-            progress: Called with the job each time that it is looked at.
-
-        Returns:
-            The job: ``state`` is done, cancelled or failed; or running, if the time is over.
-        """
-        until = math.inf if timeout is None else time.monotonic() + timeout
-        for wait_s in admin.pauses():
-            found: JobView = await self.job(number)
-            if progress is not None:
-                progress(found)
-            left = until - time.monotonic()
-            if found.over or left <= 0:
-                return found
-            await asyncio.sleep(min(wait_s, left))
-        raise AssertionError("there is always another look")
-
-    async def backup(
-        self, path: str, *, configuration: bool = True, progress: Progress | None = None
-    ) -> BackupReport:
-        """Make a backup of this queue manager, which goes on meanwhile.
-
-        Args:
-            path: A directory that is empty or not there, on this computer.
-            configuration: Copy ``onceq.toml``, too, in which passwords of databases may stand.
-            progress: Called now and then with the bytes that are copied, and those of all; for
-                ``onceq.aio`` in another thread, which copies them.
-
-        Raises:
-            ConfigurationError: The directory is not empty.
-            NoSpace: There is no room for it.
-            UnsupportedOperation: The queue manager is on another computer.
-            InsufficientResources: Another backup of it is being made.
-            StorageReserve: Its own disk is nearly full.
-            BackupOver: It could not hold its files long enough.
-            DamagedRecord: What was copied is damaged.
-        """
-        held = await self._run(backups.begin())
-        number = held.number
-        try:
-            making = await in_thread(
-                backups.Making, path, held, self._state, progress, configuration=configuration
-            )
-            while await in_thread(making.step):
-                if making.due:
-                    await self._run(backups.hold("keep", number))
-            await self._run(backups.hold("end", number))
-        except BaseException:
-            with contextlib.suppress(OnceqError):
-                await self._run(backups.hold("end", number))
-            raise
-        return await in_thread(making.finish)

@@ -19,7 +19,7 @@ from onceq.client.tasks.running import Home
 from onceq.client.tasks.transaction import AsyncBranch, branch
 from onceq.errors import EnlistRefused, ServiceNotAvailable
 from onceq.model.branches import Vote, Xid
-from onceq.partners.contract import AnyPartner, AsyncPartner, LastAgent, Resource
+from onceq.partners.contract import AsyncPartner, Resource
 from onceq.partners.finding import partner_for
 from onceq.partners.recovery import Recovery
 
@@ -65,7 +65,7 @@ class AsyncManagerPartner:
 
     async def check(self) -> None:
         """See Partner."""
-        await self._manager.live()
+        await self._manager._live()
 
     async def begin(self, xid: Xid) -> None:
         """See Partner."""
@@ -127,7 +127,7 @@ class AsyncRecovering(AsyncConnected):
         super().forked()
         self._recovering.forked()
 
-    def partner_for(self, connection: Any) -> AsyncPartner:
+    def _partner_for(self, connection: Any) -> AsyncPartner:
         """What takes part for a connection (for ``AsyncTransaction.enlist``)."""
         if isinstance(connection, AsyncRecovering):
             if connection.id == self.id:
@@ -138,15 +138,3 @@ class AsyncRecovering(AsyncConnected):
     def recovery(self, resources: list[Resource] | None = None) -> Recovery:
         """Recovery to be driven by the caller, in a worker thread."""
         return Recovery(ManagerDecider(_InLoop(self)), resources or ())
-
-    def look_after(self, partner: AnyPartner) -> None:
-        """Let the thread look after the resource of a partner from now on."""
-        self._recovering.look_after(partner)
-
-    def look_after_rows(self, last: LastAgent) -> bool:
-        """Let the thread look after branches that rows in that database decide."""
-        return self._recovering.look_after_rows(last)
-
-    def recover_soon(self) -> None:
-        """Let the thread look now."""
-        self._recovering.soon()

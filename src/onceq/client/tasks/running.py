@@ -12,7 +12,8 @@ from onceq.model.record import MutableRecord
 from onceq.partners.procedures import describe
 
 if TYPE_CHECKING:
-    from onceq.partners.contract import AnyPartner, AsyncPartner, LastAgent
+    from onceq.client.recovering import RecoveryThread
+    from onceq.partners.contract import AsyncPartner
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -26,7 +27,7 @@ class Runner(Protocol):
     def _state(self) -> Session:
         """Of the application with it."""
 
-    async def live(self) -> AsyncAsking:
+    async def _live(self) -> AsyncAsking:
         """Its connection, made again if it broke."""
 
     async def _run(self, plan: Plan[T], on: Pinned | None = None) -> T:
@@ -40,17 +41,12 @@ class Home(Runner, Protocol):
     def id(self) -> str:
         """Its GUID."""
 
-    def partner_for(self, connection: object) -> AsyncPartner:
+    def _partner_for(self, connection: object) -> AsyncPartner:
         """What takes part for a connection."""
 
-    def look_after(self, partner: AnyPartner) -> None:
-        """Recover the resource of a partner from now on."""
-
-    def look_after_rows(self, last: LastAgent) -> bool:
-        """Recover branches that rows in the database of a last agent decide from now on."""
-
-    def recover_soon(self) -> None:
-        """Recover now."""
+    @property
+    def _recovering(self) -> RecoveryThread:
+        """What recovers resources of partners."""
 
 
 class Pinned(MutableRecord):
@@ -83,3 +79,15 @@ def opening(
 
     describe(call, operation, make.__qualname__.partition(".")[0])
     return call
+
+
+class AsyncManagerPart:
+    """Operations of one queue manager on one subject."""
+
+    def __init__(self, manager: Runner) -> None:
+        self._manager = manager
+        self._state = manager._state
+
+    async def _run(self, plan: Plan[T]) -> T:
+        """Carry a plan out (for the classes of this package)."""
+        return await self._manager._run(plan)

@@ -36,7 +36,7 @@ from onceq.client.plans.plan import DONE, Plan
 from onceq.client.plans.send import MessageTrail
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.results import MessageIds
-from onceq.client.tasks.running import Home, Pinned, Runner, opening
+from onceq.client.tasks.running import AsyncManagerPart, Home, Pinned, Runner, opening
 from onceq.model.branches import Vote, Xid
 from onceq.model.identity import MessageId
 from onceq.partners.procedures import describe, drive_in_task, in_tasks
@@ -263,17 +263,9 @@ class AsyncXa:
     forget = tasks(branches.forget_branch)
 
 
-class AsyncGroups:
+class AsyncGroups(AsyncManagerPart):
     """Groups of one queue manager: many branches committed as one, once for each version. Made by
     ``AsyncQueueManager.groups``."""
-
-    def __init__(self, manager: Runner) -> None:
-        self._manager = manager
-        self._state = manager._state
-
-    async def _run(self, plan: Plan[T]) -> T:
-        """Carry a plan out (for the classes of this package)."""
-        return await self._manager._run(plan)
 
     attempt = tasks(batch_commit.attempt)
     commit = tasks(batch_commit.commit_group)

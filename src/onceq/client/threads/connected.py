@@ -105,20 +105,20 @@ class Connected(StaysHere):
         if self._closed:
             self._link.close()
 
-    def live(self) -> ThreadLink:
+    def _live(self) -> ThreadLink:
         """The link, connected again if it broke."""
         me = threading.get_ident()
         if me in self._at_work and is_inside(self, self._calls):
             raise refuse_inside(self.name)
         try:
             self._at_work.add(me)
-            return self._live()
+            return self._find_link()
         finally:
             self._at_work.discard(me)
             if self._closed:
                 self._go_home()
 
-    def _live(self) -> ThreadLink:
+    def _find_link(self) -> ThreadLink:
         link = self._link
         if link.check_alive():
             return link
@@ -175,7 +175,7 @@ class Connected(StaysHere):
                     if link is None:
                         link = on.link if on is not None else None
                     if link is None:
-                        link = self._link if self._link.check_alive() else self._live()
+                        link = self._link if self._link.check_alive() else self._find_link()
                         if on is not None:
                             on.link = link
                     if self._state.life is not life:  # A fork came in the middle of this call.
@@ -203,4 +203,4 @@ class Connected(StaysHere):
             if self._closed or self._put_off:
                 self._go_home()
 
-    _calls: ClassVar[tuple[CodeType, ...]] = (live.__code__, _run.__code__)
+    _calls: ClassVar[tuple[CodeType, ...]] = (_live.__code__, _run.__code__)

@@ -10,16 +10,13 @@ that made it, and any number of its tasks may use it at once.
 from __future__ import annotations
 
 import contextlib
-import math
-import time
-from collections.abc import Callable
 from typing import Self, TypeVar, Unpack
 
-from onceq.client import backups, retry
+from onceq.client import retry
 from onceq.client.binding import current_transaction, threads
 from onceq.client.link import StaysHere, after_call
 from onceq.client.plans import branches as verbs
-from onceq.client.plans import handles, operate, unit_of_work
+from onceq.client.plans import handles, unit_of_work
 from onceq.client.plans import queues as admin
 from onceq.client.plans import receive as receiving
 from onceq.client.plans import send as sending
@@ -28,17 +25,14 @@ from onceq.client.plans.plan import Plan
 from onceq.client.plans.receive import CursorPlace
 from onceq.client.plans.send import MessageTrail, given, send
 from onceq.client.properties import NOTHING, Body, Nothing, SendProperties
-from onceq.client.results import BackupReport, Progress
-from onceq.client.stopping import pause
+from onceq.client.threads.administration import ManagerConnection
 from onceq.client.threads.consuming import Consuming
-from onceq.client.threads.looking import Looking
 from onceq.client.threads.running import Pinned, Runner, opening
 from onceq.client.threads.transaction import Groups, Tracked, Transaction, Xa, following
 from onceq.client.threads.transaction import branch as work_in
-from onceq.errors import HandleLost, InvalidHandle, OnceqError, WrongProcess
+from onceq.errors import HandleLost, InvalidHandle, WrongProcess
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
-from onceq.model.views.looks import JobView
 
 # ---- open queue ----------------------------------------------------------------------------------
 #
@@ -180,7 +174,7 @@ class Cursor(StaysHere):
 # ---- manager -------------------------------------------------------------------------------------
 
 
-class QueueManager(Consuming, Looking):
+class QueueManager(Consuming, ManagerConnection):
     """A queue manager. Made by ``onceq.open`` and ``onceq.connect``; close it,
     or use ``with``."""
 
@@ -253,98 +247,3 @@ class QueueManager(Consuming, Looking):
     def groups(self) -> Groups:
         """Many branches committed as one, once for each version."""
         return Groups(self)
-
-    # ---- operating it ---------------------------------------------------------------------
-
-    reset_stream = threads(operate.reset_stream)
-    forget_peer = threads(operate.forget_peer)
-    accept_clock = threads(operate.accept_clock)
-    grant = threads(admin.grant)
-    revoke = threads(admin.revoke)
-    explain_right = threads(admin.explain_right)
-    create_token = threads(admin.create_token)
-    revoke_token = threads(admin.revoke_token)
-    start_job = threads(admin.start_job)
-    job_destinations = threads(admin.job_destinations)
-    cancel_job = threads(admin.cancel_job)
-    management = threads(operate.management)
-    create_list = threads(operate.create_list)
-    add_to_list = threads(operate.add_to_list)
-    remove_from_list = threads(operate.remove_from_list)
-    drop_list = threads(operate.drop_list)
-    pause = threads(operate.pause)
-    resume = threads(operate.resume)
-    resend = threads(operate.resend)
-    release_queue = threads(operate.release_queue)
-    disconnect = threads(operate.disconnect)
-    connect = threads(operate.connect)
-    tidy = threads(operate.tidy)
-    forget_unanswered = threads(operate.forget_unanswered)
-    reload = threads(operate.reload)
-    drop_damaged = threads(operate.drop_damaged)
-    scrub = threads(operate.scrub)
-    scrub_stop = threads(operate.scrub_stop)
-    scrub_status = threads(operate.scrub_status)
-    action = threads(operate.action)
-
-    def wait_for_job(
-        self,
-        number: int,
-        *,
-        timeout: float | None = None,
-        progress: Callable[[JobView], object] | None = None,
-    ) -> JobView:
-        """Wait until a job is over; the job runs on whether anybody waits for it or not.
-
-        Args:
-            number: As ``start_job`` has answered.
-            timeout: Seconds; None: however long it takes.
-            progress: Called with the job each time that it is looked at.
-
-        Returns:
-            The job: ``state`` is done, cancelled or failed; or running, if the time is over.
-        """
-        until = math.inf if timeout is None else time.monotonic() + timeout
-        for wait_s in admin.pauses():
-            found: JobView = self.job(number)
-            if progress is not None:
-                progress(found)
-            left = until - time.monotonic()
-            if found.over or left <= 0:
-                return found
-            pause(min(wait_s, left))
-        raise AssertionError("there is always another look")
-
-    def backup(
-        self, path: str, *, configuration: bool = True, progress: Progress | None = None
-    ) -> BackupReport:
-        """Make a backup of this queue manager, which goes on meanwhile.
-
-        Args:
-            path: A directory that is empty or not there, on this computer.
-            configuration: Copy ``onceq.toml``, too, in which passwords of databases may stand.
-            progress: Called now and then with the bytes that are copied, and those of all; for
-                ``onceq.aio`` in another thread, which copies them.
-
-        Raises:
-            ConfigurationError: The directory is not empty.
-            NoSpace: There is no room for it.
-            UnsupportedOperation: The queue manager is on another computer.
-            InsufficientResources: Another backup of it is being made.
-            StorageReserve: Its own disk is nearly full.
-            BackupOver: It could not hold its files long enough.
-            DamagedRecord: What was copied is damaged.
-        """
-        held = self._run(backups.begin())
-        number = held.number
-        try:
-            making = backups.Making(path, held, self._state, progress, configuration=configuration)
-            while making.step():
-                if making.due:
-                    self._run(backups.hold("keep", number))
-            self._run(backups.hold("end", number))
-        except BaseException:
-            with contextlib.suppress(OnceqError):
-                self._run(backups.hold("end", number))
-            raise
-        return making.finish()

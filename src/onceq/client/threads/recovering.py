@@ -15,7 +15,7 @@ from onceq.client.threads.running import Home
 from onceq.client.threads.transaction import Branch, branch
 from onceq.errors import EnlistRefused
 from onceq.model.branches import Vote, Xid
-from onceq.partners.contract import AnyPartner, LastAgent, Partner, Resource
+from onceq.partners.contract import Partner, Resource
 from onceq.partners.finding import partner_for
 from onceq.partners.recovery import Recovery
 
@@ -35,7 +35,7 @@ class ManagerPartner(ManagerResource):
 
     def check(self) -> None:
         """See Partner."""
-        self._home.live()
+        self._home._live()
 
     def begin(self, xid: Xid) -> None:
         """See Partner."""
@@ -122,7 +122,7 @@ class Recovering(Connected):
         super().forked()
         self._recovering.forked()
 
-    def partner_for(self, connection: Any) -> Partner:
+    def _partner_for(self, connection: Any) -> Partner:
         """What takes part for a connection (for ``Transaction.enlist``)."""
         if isinstance(connection, Recovering):
             if connection.id == self.id:
@@ -134,15 +134,3 @@ class Recovering(Connected):
     def recovery(self, resources: list[Resource] | None = None) -> Recovery:
         """Recovery to be driven by the caller, who says which databases there are."""
         return Recovery(ManagerDecider(self), resources or ())
-
-    def look_after(self, partner: AnyPartner) -> None:
-        """Let the thread look after the resource of a partner from now on."""
-        self._recovering.look_after(partner)
-
-    def look_after_rows(self, last: LastAgent) -> bool:
-        """Let the thread look after branches that rows in that database decide."""
-        return self._recovering.look_after_rows(last)
-
-    def recover_soon(self) -> None:
-        """Let the thread look now."""
-        self._recovering.soon()

@@ -13,7 +13,8 @@ from onceq.model.record import MutableRecord
 from onceq.partners.procedures import describe
 
 if TYPE_CHECKING:
-    from onceq.partners.contract import AnyPartner, LastAgent, Partner
+    from onceq.client.recovering import RecoveryThread
+    from onceq.partners.contract import Partner
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,7 +28,7 @@ class Runner(Protocol):
     def _state(self) -> Session:
         """Of the application with it."""
 
-    def live(self) -> ThreadLink:
+    def _live(self) -> ThreadLink:
         """Its connection, made again if it broke."""
 
     def _run(self, plan: Plan[T], on: Pinned | None = None) -> T:
@@ -41,17 +42,12 @@ class Home(Runner, Protocol):
     def id(self) -> str:
         """Its GUID."""
 
-    def partner_for(self, connection: object) -> Partner:
+    def _partner_for(self, connection: object) -> Partner:
         """What takes part for a connection."""
 
-    def look_after(self, partner: AnyPartner) -> None:
-        """Recover the resource of a partner from now on."""
-
-    def look_after_rows(self, last: LastAgent) -> bool:
-        """Recover branches that rows in the database of a last agent decide from now on."""
-
-    def recover_soon(self) -> None:
-        """Recover now."""
+    @property
+    def _recovering(self) -> RecoveryThread:
+        """What recovers resources of partners."""
 
 
 class Pinned(MutableRecord):
@@ -84,3 +80,15 @@ def opening(
 
     describe(call, operation, make.__qualname__.partition(".")[0])
     return call
+
+
+class ManagerPart:
+    """Operations of one queue manager on one subject."""
+
+    def __init__(self, manager: Runner) -> None:
+        self._manager = manager
+        self._state = manager._state
+
+    def _run(self, plan: Plan[T]) -> T:
+        """Carry a plan out (for the classes of this package)."""
+        return self._manager._run(plan)

@@ -37,7 +37,7 @@ from onceq.client.plans.plan import DONE, Plan
 from onceq.client.plans.send import MessageTrail
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.results import MessageIds
-from onceq.client.threads.running import Home, Pinned, Runner, opening
+from onceq.client.threads.running import Home, ManagerPart, Pinned, Runner, opening
 from onceq.model.branches import Vote, Xid
 from onceq.model.identity import MessageId
 from onceq.partners.procedures import describe, drive, in_threads
@@ -263,17 +263,9 @@ class Xa:
     forget = threads(branches.forget_branch)
 
 
-class Groups:
+class Groups(ManagerPart):
     """Groups of one queue manager: many branches committed as one, once for each version. Made by
     ``QueueManager.groups``."""
-
-    def __init__(self, manager: Runner) -> None:
-        self._manager = manager
-        self._state = manager._state
-
-    def _run(self, plan: Plan[T]) -> T:
-        """Carry a plan out (for the classes of this package)."""
-        return self._manager._run(plan)
 
     attempt = threads(batch_commit.attempt)
     commit = threads(batch_commit.commit_group)

@@ -278,7 +278,7 @@ def decide(
     _check_home(managers, app, version)
     if _last(home, app) < version:
         for at, other in enumerate(others, 1):
-            here = {view.xid for view in other.branches() if view.phase == "prepared"}
+            here = {view.xid for view in other.admin.branches() if view.phase == "prepared"}
             gone = [str(xid) for where, xid in elsewhere if where == at and str(xid) not in here]
             if gone:
                 raise GroupIncomplete(

@@ -33,16 +33,16 @@ def qm(tmp_path: Path) -> Iterator[onceq.QueueManager]:
 
 
 def test_it_is_told_while_they_stand_where_they_stood(qm: onceq.QueueManager) -> None:
-    job = qm.wait_for_job(qm.start_job("return", DEAD_XACT, to=FULL).number)
+    job = qm.jobs.wait(qm.jobs.start("return", DEAD_XACT, to=FULL).number)
     assert (job.failed, job.done) == (3, 0)
     was = qm.peek(DEAD_XACT).destination
     assert was.endswith("orders")
-    assert qm.job_destinations(job) == [was] * 3
+    assert qm.jobs.destinations(job) == [was] * 3
     second = job.failures[1].lookup_id
     qm.remove(DEAD_XACT, second, second)
-    assert qm.job_destinations(job) == [was, "", was], "the next one is not taken for it"
+    assert qm.jobs.destinations(job) == [was, "", was], "the next one is not taken for it"
     qm.purge(DEAD_XACT)
-    assert qm.job_destinations(job) == ["", "", ""]
+    assert qm.jobs.destinations(job) == ["", "", ""]
 
 
 @pytest.mark.parametrize("error", [AccessDenied("no"), QueueNotFound("there is none")])
