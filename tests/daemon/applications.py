@@ -19,6 +19,7 @@ import pytest
 
 import onceq
 from onceq import aio
+from onceq.client.tasks.running import AsyncManagerPart
 from tests import nursery
 from tests.scratch import scratch
 
@@ -117,7 +118,7 @@ class Blocking:
             return self._each(value)
         wrapped = (
             aio.AsyncQueueManager, aio.AsyncTransaction, aio.AsyncOpenQueue, aio.AsyncCursor,
-            aio.AsyncTracked, aio.AsyncXa, aio.AsyncGroups,
+            aio.AsyncTracked, aio.AsyncXa, AsyncManagerPart,
         )  # fmt: skip
         return Blocking(value, self._loop) if isinstance(value, wrapped) else value
 
