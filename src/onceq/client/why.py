@@ -35,9 +35,11 @@ _REFUSED: Final[Mapping[int, str]] = {
     MessageClass.NACK_QUEUE_EXCEED_QUOTA: "the quota of the queue is used up there",
     MessageClass.NACK_ACCESS_DENIED: "access denied there",
     MessageClass.NACK_HOP_COUNT_EXCEEDED: "too many queue managers passed it on",
+    MessageClass.NACK_BAD_SIGNATURE: "its signature is not valid there",
     MessageClass.NACK_BAD_ENCRYPTION: "it is encrypted",
     MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE: "the queue there is not transactional",
     MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE: "the queue there is transactional",
+    MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER: "its signature needs what is not there",
     MessageClass.NACK_MESSAGE_TOO_LARGE: "it is too large there",
 }
 """Why a destination does not take a message, for people."""

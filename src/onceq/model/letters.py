@@ -45,10 +45,19 @@ ENDS: Final[dict[int, tuple[str, str]]] = {
     MessageClass.NACK_QUEUE_EXCEED_QUOTA: ("refused", "the queue is at its quota"),
     MessageClass.NACK_ACCESS_DENIED: ("refused", "its sender may not send there"),
     MessageClass.NACK_HOP_COUNT_EXCEEDED: ("refused", "too many managers passed it on"),
+    MessageClass.NACK_BAD_SIGNATURE: ("refused", "its signature is not valid there"),
+    MessageClass.NACK_BAD_ENCRYPTION: ("refused", "its body is encrypted"),
     MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE: (
         "refused", "it is transactional, and the queue is not"),
     MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE: (
         "refused", "it is not transactional, and the queue is"),
+    MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER: (
+        "refused", "its signature needs what the receiver does not have"),
+    MessageClass.NACK_SOURCE_COMPUTER_GUID_CHANGED: (
+        "set aside", "this queue manager was put back as another one, and the original sends it"),
+    MessageClass.NACK_MESSAGE_TOO_LARGE: ("refused", "it is too large there"),
+    MessageClass.NACK_DELAY_NOT_SUPPORTED: (
+        "refused", "it was delayed, and its receiver does not know of delays"),
     MessageClass.NACK_QUEUE_DELETED: ("deleted", "its queue was deleted with it"),
     MessageClass.NACK_QUEUE_PURGED: ("purged", "its queue was purged"),
     MessageClass.NACK_RECEIVE_TIMEOUT: ("expired", "nobody received it in time"),

@@ -4,8 +4,28 @@ from __future__ import annotations
 
 import pytest
 
+from onceq.client import why
 from onceq.errors import InvalidParameter
-from onceq.model.letters import filter_of
+from onceq.model.identity import MessageId
+from onceq.model.letters import ENDS, POISON, REASONS, Letter, filter_of
+from onceq.model.message import Message
+from onceq.model.resultcodes import REFUSALS, MessageClass, is_refused_there
+
+
+@pytest.mark.parametrize("end", [one for one in MessageClass if one.negative])
+def test_each_end_has_a_word_and_a_sentence(end: MessageClass) -> None:
+    """Without them a list of dead letters has an empty cell, and nothing selects them."""
+    letter = Letter("SYSTEM$;DEADXACT", Message(b"", MessageId(bytes(16), 1), message_class=end))
+    assert letter.reason in set(REASONS) - {POISON}
+    assert "class" not in letter.why
+    assert filter_of(reason=letter.reason).reason == letter.reason
+
+
+@pytest.mark.parametrize("end", sorted(REFUSALS))
+def test_each_refusal_is_called_one(end: MessageClass) -> None:
+    refused = is_refused_there(end)
+    assert (ENDS[end][0] == "refused") == refused
+    assert (end in why._REFUSED) == refused
 
 
 @pytest.mark.parametrize("text", ["{%s}/4711", r"{%s}\4711", "%s/4711", r"%s\4711"])

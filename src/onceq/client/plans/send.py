@@ -215,7 +215,7 @@ class Ending(Record, frozen=True):
     Attributes:
         destination: Format name of its queue.
         state: waiting (in its outgoing queue), left (transmitted; nothing was heard), arrived,
-            received, expired, refused, rejected, purged, deleted, removed, or in doubt.
+            received, expired, refused, rejected, purged, deleted, removed, set aside, or in doubt.
         text: The same in a sentence, with the reason.
         message_class: Of the acknowledgment or dead letter that says so; 0: none does.
         at: When that was made, in seconds since 1970 by its manager's clock; 0: none was.
