@@ -37,7 +37,6 @@ from onceq.service import config, wires
 from onceq.service.admission import LOCAL, Admission, Budget, Kind
 from onceq.service.config import split_address
 from onceq.service.engine import Engine
-from onceq.service.health import health_of
 from onceq.service.listening import Listener, addresses, bound, bound_for_owner
 from onceq.service.membership import Membership
 from onceq.service.peer_transports import Doors, at_socket, describe_error, status_of
@@ -461,10 +460,10 @@ class AsyncNetwork:
     async def listen_peers(self, where: str) -> str:
         """Accept other managers at "host:port"; return the address with its real port."""
         host, port = split_address(where, PORT)
-        return await self._listen(lambda: PeerWire(self, 0), host, port, self._door)
-
-    def _door(self, address: str) -> ssl.SSLContext | str | None:
-        return self.doors.way_in(address, self.engine.clock.read().wall_s)
+        return await self._listen(
+            lambda: PeerWire(self, 0), host, port,
+            lambda address: self.doors.way_in(address, self.engine.clock.read().wall_s),
+        )  # fmt: skip
 
     async def listen_http(self, where: str) -> str:
         """Accept messages over HTTP at "host:port"; return the address with its real port."""
@@ -486,7 +485,7 @@ class AsyncNetwork:
         # Found by name: it needs a library that a plain install lacks.
         watching = importlib.import_module("onceq.service.http")
         host, port = split_address(where, None)
-        watch = watching.WatchServer(self, lambda: health_of(self.engine, self.doors))
+        watch = watching.WatchServer(self)
         return await self._listen(
             lambda: watching.WatchWire(self, watch), host, port,
             lambda address: self.doors.way_in_to_watch(address),

@@ -25,7 +25,7 @@ from onceq.model.run import Buffer
 from onceq.service.admission import AdmittedConnection, Kind
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
-from onceq.service.peer_transports import describe_error, process_of, shown_on
+from onceq.service.peer_transports import Doors, describe_error, process_of, shown_on
 from onceq.sockets.both_ends import bound_at, watch
 from onceq.tls.contexts import APPLICATIONS, TOO_MUCH, count_handshake_bytes
 from onceq.tls.invitations import Granting, Signed
@@ -44,6 +44,7 @@ class WireNetwork(Protocol):
 
     loop: asyncio.AbstractEventLoop
     engine: Engine
+    doors: Doors
 
     def admit(self, wire: Wire) -> bool:
         """Admit a new connection; return False if it must not stay."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onceq import metrics_pages
 from onceq.core.management import metrics
-from onceq.service import daemon, health, http, peer_transports
+from onceq.service import daemon, http, peer_transports
 from tests.planted.planted import Planted, edited
 
 WATCHING = "tests/unit/service/test_http_watching.py"
@@ -41,8 +41,8 @@ PLANTED = (
     ),
     Planted(
         "ready-although-full",
-        edited(health, "    if engine.low:\n", "    if False:\n"),
-        "tests/unit/service/test_health.py::test_what_makes_it_unready",
+        edited(http, "    if engine.low:\n", "    if False:\n"),
+        "tests/unit/service/test_http_health.py::test_what_makes_it_unready",
     ),
     Planted(
         "alive-although-it-hangs",

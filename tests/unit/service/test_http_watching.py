@@ -25,7 +25,6 @@ from onceq.model.views.view import MetricsView, QueueMetrics
 from onceq.service import http
 from onceq.service import peer_transports as doors_module
 from onceq.service.config import Configuration
-from onceq.service.health import FULL
 from tests.certificates import ALPHA, Authority
 from tests.unit.service.looped import Host, ended, until
 from tests.unit.service.looped import run as run_loop
@@ -151,7 +150,7 @@ def test_health_says_yes_or_why_not() -> None:
         assert (status, json.loads(body)) == (200, {"status": "ready", "reasons": [], "notes": []})
         site.host.house.engine._upkeep._low = True
         status, _, body = await site.get("/health/ready")
-        assert (status, json.loads(body)["reasons"]) == (503, [FULL])
+        assert (status, json.loads(body)["reasons"]) == (503, [http.FULL])
         assert not site.host.seen(Look), "nothing is asked of the core for it"
 
     run(work)
