@@ -30,7 +30,7 @@ from onceq.core.inputs import OwnerCame
 from onceq.errors import AccessDenied, OnceqError, ServiceNotAvailable
 from onceq.metrics_pages import PAGES, MetricsPages, Page
 from onceq.model.addresses import address_of
-from onceq.model.identification import is_private
+from onceq.model.identification import SOMEBODY, is_private
 from onceq.model.identity import read_number
 from onceq.model.limits import WATCH_HEAD_BYTES_MAX, WATCH_S_MAX
 from onceq.model.policy import Door
@@ -41,7 +41,7 @@ from onceq.model.views.view import PER_QUEUE, MetricsView
 from onceq.model.wording import plural
 from onceq.service.admission import Kind
 from onceq.service.engine import Engine
-from onceq.service.peer_transports import Doors, shown_on
+from onceq.service.peer_transports import Doors, Entrance, shown_on
 from onceq.service.tokens import actor_of, unproven
 from onceq.service.wires import Wire, WireNetwork
 from onceq.wire.http import TEXT, HttpRequest, Refusal, ServedConnection
@@ -185,11 +185,15 @@ class WatchWire(Wire):
         self._http = ServedConnection(
             self._judge, lambda data: self.write([data]), WATCH_HEAD_BYTES_MAX
         )
+        self._who = SOMEBODY
         self._owner = 0
 
     def begin(self, address: str) -> None:
         """Wait for the request."""
-        self._address = address
+        who = self.identify(Entrance.WATCHERS)
+        if who is None:
+            return
+        self._address, self._who = address, who
         self._await_name(WATCH_S_MAX)
 
     def data_received(self, data: bytes) -> None:
@@ -250,11 +254,10 @@ class WatchWire(Wire):
 
     def _prove(self, head: HttpRequest, *, queues: bool) -> None:
         """Identify the client, and let the core decide whether it may read metrics."""
-        actor, shown = self._network.watcher(self._transport), head.field(b"authorization")
-        accept = head.field(b"accept")
+        shown, accept = head.field(b"authorization"), head.field(b"accept")
 
         def work() -> None:
-            engine, proof, who = self._network.engine, b"", actor
+            engine, proof, who = self._network.engine, b"", self._who.actor
             if engine.stopped:
                 raise ServiceNotAvailable("the queue manager stops")
             if shown.lower().startswith(_BEARER):

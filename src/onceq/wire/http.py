@@ -77,7 +77,7 @@ class ServedConnection:
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=head_bytes_max)
         self._judge = judge
         self._write = write
-        self._head: HttpRequest | None = None
+        self._request: HttpRequest | None = None
         self.body = bytearray()
         self.pending = False
         self._ahead = 0
@@ -88,7 +88,7 @@ class ServedConnection:
     @property
     def halfway(self) -> bool:
         """Return True if a head has come, and not all that belongs to it."""
-        return self._head is not None and not self.pending
+        return self._request is not None and not self.pending
 
     def receive(self, data: Buffer) -> None:
         """Take bytes that have arrived; ``next_request`` returns the requests in them."""
@@ -117,12 +117,12 @@ class ServedConnection:
                     return None
                 return Refusal(error.error_status_hint, "not HTTP")
             if isinstance(event, h11.Request):
-                self._head = HttpRequest(event.method, event.target, event.headers)
+                self._request = HttpRequest(event.method, event.target, event.headers)
                 self.body = bytearray()
-                refusal = self._judge(self._head)
+                refusal = self._judge(self._request)
                 if refusal is not None:
                     # The other side may read only when it has sent everything.
-                    self._to_drop = min(self._head.announced_bytes, HTTP_ENTITY_BYTES_MAX)
+                    self._to_drop = min(self._request.announced_bytes, HTTP_ENTITY_BYTES_MAX)
                     self._drop(len(self._http.trailing_data[0]))
                     return refusal
                 if self._http.they_are_waiting_for_100_continue:
@@ -130,9 +130,9 @@ class ServedConnection:
             elif isinstance(event, h11.Data):
                 self.body += event.data
             elif isinstance(event, h11.EndOfMessage):
-                assert self._head is not None, "h11 returns the head first"
+                assert self._request is not None, "h11 returns the head first"
                 self.pending, self._ahead = True, 0
-                return self._head._replace(body=bytes(self.body))
+                return self._request._replace(body=bytes(self.body))
             else:
                 return None
         return None
@@ -160,12 +160,12 @@ class ServedConnection:
             head.append(("Connection", "close"))
         reason = HTTPStatus(status).phrase
         self._say(h11.Response(status_code=status, headers=head, reason=reason))
-        if body and (self._head is None or self._head.method != b"HEAD"):
+        if body and (self._request is None or self._request.method != b"HEAD"):
             self._say(h11.Data(data=body))
         self._say(h11.EndOfMessage())
         self.pending = False
         if self._to_drop is None:
-            self._head = None
+            self._request = None
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
 

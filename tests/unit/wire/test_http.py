@@ -9,6 +9,7 @@ import pytest
 from onceq.model.http import HttpNames
 from onceq.model.limits import HANDSHAKE_BYTES_MAX, HTTP_ENTITY_BYTES_MAX, WATCH_HEAD_BYTES_MAX
 from onceq.model.settings import Settings
+from onceq.service.peer_transports import Entrance
 from onceq.wire.http import HttpRequest, Refusal, ServedConnection
 from onceq.wire.srmp.session import Taking
 from tests.unit.service.looped import Host
@@ -148,9 +149,9 @@ def of_watching(*requests: bytes) -> list[bytes]:
 
     async def work() -> None:
         host = Host()
-        where, _, port = (await host.network.listen_watchers("127.0.0.1:0")).rpartition(":")
+        where = await host.network.listen(Entrance.WATCHERS, "127.0.0.1:0")
         for data in requests:
-            reader, writer = await asyncio.open_connection(where, int(port))
+            reader, writer = await asyncio.open_connection(*where.split(":"))
             writer.write(data)
             found.append(await reader.read())
             writer.close()
