@@ -44,7 +44,8 @@ def test_a_daemon_does_not_load_it() -> None:
 OF_EXTRAS = (
     "onceq.audit.", "onceq.console.", "onceq.exposition", "onceq.foreign.", "onceq.history.",
     "onceq.otel", "onceq.partners.postgresql", "onceq.partners.sqlalchemy", "onceq.service.http",
-    "onceq.spark.", "onceq.testing.pytest", "onceq.wire.srmp.session",
+    "onceq.spark.", "onceq.testing.pytest", "onceq.wire.http",
+    "onceq.wire.srmp.session",
 )  # fmt: skip
 """Modules, or rooms of them, that may need a library of an extra when they are loaded."""
 BARE = """

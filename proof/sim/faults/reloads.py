@@ -58,7 +58,7 @@ class _NoAddresses:
 
     doors = Doors()
 
-    def reconfigure(self, peers: Mapping[str, str], authorities: str) -> None:
+    def reconfigure(self, peers: Mapping[str, str]) -> None:
         """See ``service.reloading.Reconfigured``."""
 
 

@@ -45,7 +45,7 @@ from onceq.service.data_directory import directory_of, init, manager_of, open_st
 from onceq.service.engine import Engine
 from onceq.service.jobs import JobThread
 from onceq.service.network import AsyncNetwork
-from onceq.service.peer_transports import doors_of
+from onceq.service.peer_transports import Entrance, doors_of
 from onceq.service.recovering import RecoveryWorker
 from onceq.service.reloading import reloading
 from onceq.service.trail_files import TrailExport
@@ -101,8 +101,8 @@ class EmbeddedHost:
         self._recovering = RecoveryWorker(self._clock, self.call, configuration.databases)
         self._loop = asyncio.new_event_loop()
         self._network = AsyncNetwork(
-            self._loop, self, configuration.peers, configuration.http_authorities,
-            budget=admission.shared_process(), doors=doors_of(path, store, configuration),
+            self._loop, self, configuration.peers, budget=admission.shared_process(),
+            doors=doors_of(path, store, configuration),
         )  # fmt: skip
         self._upkeep = ThreadPoolExecutor(1, "onceq-upkeep")
         self._store = store
@@ -160,16 +160,17 @@ class EmbeddedHost:
         self._network.in_loop(self._network.watch_doors)
         self._network.in_loop(self._network.membership.refresh)
         if configuration.listen:
-            self.peers_at = self._await(self._network.listen_peers(configuration.listen))
+            where = self._network.listen(Entrance.PEERS, configuration.listen)
+            self.peers_at = self._await(where)
             self.engine.naming.listening(self.peers_at)
         if configuration.http_listen:
-            where = self._network.listen_http(configuration.http_listen)
+            where = self._network.listen(Entrance.POSTS, configuration.http_listen)
             self.http_at = self._await(where)
             self._reloading.http_at = self.http_at
             self.engine.http = config.names_of(configuration, self.name, self.http_at)
         if configuration.client_listen:
-            clients = configuration.client_listen
-            self.clients_at = self._await(self._network.listen_clients(clients))
+            where = self._network.listen(Entrance.APPLICATIONS, configuration.client_listen)
+            self.clients_at = self._await(where)
 
     @property
     def name(self) -> str:

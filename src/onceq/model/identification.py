@@ -186,7 +186,7 @@ _NO_MANAGER: Final = "it has shown no certificate of a queue manager"
 
 
 def application(shown: Shown) -> Identification:
-    """Who an application is, or who reads metrics."""
+    """Who an application is."""
     if shown.token:
         return Identification(Proof.TOKEN, Actor(ActorKind.TOKEN, shown.token))
     if shown.claims is not None:
@@ -198,6 +198,12 @@ def application(shown: Shown) -> Identification:
         actor = Actor(ActorKind.ACCOUNT, account.name, free=account.free)
         return Identification(Proof.ACCOUNT, actor)
     return SOMEBODY
+
+
+def watcher(shown: Shown, house: House) -> Identification:
+    """Who reads metrics: an address that is believed without proof, or an application."""
+    found = by_address(shown.address, house) if shown.address in house.plain else None
+    return found or application(shown)
 
 
 def peer(shown: Shown, house: House) -> Identification | str:
@@ -222,6 +228,11 @@ def by_address(address: str, house: House) -> Identification | None:
         others = frozenset[bytes]().union(*house.plain.values()) - own
         return Identification(Proof.ADDRESS, actor, guids=own, of_others=others)
     return ON_THIS_COMPUTER if not house.identity and is_loopback(address) else None
+
+
+def is_near(address: str, house: House) -> bool:
+    """Whether an address is one of this computer, or is believed without proof."""
+    return address in house.plain or is_loopback(address)
 
 
 def certified(claims: Claims) -> Identification | None:

@@ -37,7 +37,7 @@ from onceq.service.jobs import JobThread
 from onceq.service.listening import opened
 from onceq.service.logs import event
 from onceq.service.network import AsyncNetwork
-from onceq.service.peer_transports import doors_of
+from onceq.service.peer_transports import Entrance, doors_of
 from onceq.service.recovering import RecoveryWorker
 from onceq.service.reloading import reloading
 from onceq.service.trail_files import TrailExport
@@ -143,8 +143,8 @@ class ManagerDaemon:
         self._recovering = RecoveryWorker(self._clock, self._ask, configuration.databases)
         self._jobs = JobThread(self._ask)
         self._network = AsyncNetwork(
-            loop, self, configuration.peers, configuration.http_authorities,
-            budget=admission.own_process(), doors=doors_of(path, store, configuration),
+            loop, self, configuration.peers, budget=admission.own_process(),
+            doors=doors_of(path, store, configuration),
         )  # fmt: skip
         self._upkeep = ThreadPoolExecutor(1, "onceq-upkeep")
         self.engine = Engine(
@@ -282,16 +282,19 @@ class ManagerDaemon:
         self.engine.http = config.names_of(configuration, name, configuration.http_listen)
         self.engine.start()
         if configuration.listen:
-            self.peers_at = await self._network.listen_peers(configuration.listen)
+            self.peers_at = await self._network.listen(Entrance.PEERS, configuration.listen)
             self.engine.naming.listening(self.peers_at)
         if configuration.http_listen:
-            self.http_at = await self._network.listen_http(configuration.http_listen)
+            where = configuration.http_listen
+            self.http_at = await self._network.listen(Entrance.POSTS, where)
             self.engine.http = config.names_of(configuration, name, self.http_at)
             self._reloading.http_at = self.http_at
         if configuration.client_listen:
-            self.clients_at = await self._network.listen_clients(configuration.client_listen)
+            where = configuration.client_listen
+            self.clients_at = await self._network.listen(Entrance.APPLICATIONS, where)
         if configuration.metrics_listen:
-            self.metrics_at = await self._network.listen_watchers(configuration.metrics_listen)
+            where = configuration.metrics_listen
+            self.metrics_at = await self._network.listen(Entrance.WATCHERS, where)
         group = opened(self.path, configuration.socket_group)
         await self._network.listen_socket(os.path.join(self.path, SOCKET_FILE), group)
         # Before its process id is known: a signal then would end it with its default action.

@@ -20,7 +20,7 @@ import os
 import socket
 import ssl
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -28,19 +28,16 @@ from onceq.errors import ConfigurationError, OnceqError, PortInUse
 from onceq.model.addresses import AddressBook, address_of, leads_home
 from onceq.model.directory import Snapshot
 from onceq.model.http import DEFAULT_PORTS
-from onceq.model.identification import Identification
 from onceq.model.identity import guid_text
 from onceq.model.limits import HANDSHAKE_S_MAX, SPARE_DESCRIPTORS
 from onceq.model.resultcodes import ConnectionStatus
-from onceq.model.rights import Actor
 from onceq.service import config, wires
 from onceq.service.admission import LOCAL, Admission, Budget, Kind
 from onceq.service.config import split_address
 from onceq.service.engine import Engine
-from onceq.service.health import health_of
 from onceq.service.listening import Listener, addresses, bound, bound_for_owner
 from onceq.service.membership import Membership
-from onceq.service.peer_transports import Doors, at_socket, describe_error, status_of
+from onceq.service.peer_transports import Doors, Entrance, at_socket, describe_error, status_of
 from onceq.service.wires import CLOSE_S_MAX, ClientWire, PeerWire, Wire
 from onceq.store.files import SPARES
 from onceq.tls.invitations import Granting, Signed
@@ -55,7 +52,6 @@ CONNECT_S_MAX = 10.0
 """Seconds after which a connection attempt counts as failed."""
 
 
-Reach = Coroutine[None, None, None]
 Homes = tuple[str, ...] | None
 """The homes of ``core/decision.Connect``."""
 ASTRAY = (
@@ -74,19 +70,18 @@ class OutgoingNetwork(wires.WireNetwork, Protocol):
 class Reaching:
     """Makes the connections of one network."""
 
-    def __init__(self, host: OutgoingNetwork, peers: Mapping[str, str], authorities: str) -> None:
+    def __init__(self, host: OutgoingNetwork, peers: Mapping[str, str]) -> None:
         """Prepare, with the arguments of ``AsyncNetwork``."""
         self._host = host
         self._book = AddressBook()
-        self.reconfigure(peers, authorities)
+        self.reconfigure(peers)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def reconfigure(self, peers: Mapping[str, str], authorities: str) -> None:
-        """Use this address book, and these certificates, for connections from now on."""
+    def reconfigure(self, peers: Mapping[str, str]) -> None:
+        """Use this address book for connections from now on."""
         self._book = AddressBook.of(peers, self._book.known)
         self.hosts = {split_address(where, PORT)[0] for where in peers.values()}
         """Hosts that the address book names."""
-        self._authorities = authorities
 
     def stop(self) -> None:
         """Stop connecting."""
@@ -110,43 +105,24 @@ class Reaching:
     async def _connecting(
         self, outgoing: int, protocol: str, host: str, peer: bytes, homes: Homes
     ) -> None:  # fmt: skip
-        if protocol in ("HTTP", "HTTPS"):
-            if not config.available():
-                reason = "messages over HTTP need the library h11: pip install 'onceq[http]'"
-                self._failed(outgoing, reason, ConnectionStatus.CONNECT_FAILURE)
-                return
-            site, port = split_address(host, int(DEFAULT_PORTS[protocol.lower()]))
-            found = self._book.peers.get(f"{protocol}://{host}".casefold())
-            address, at = split_address(found, port) if found is not None else (site, port)
-            wire = PeerWire(self._host, outgoing, http=True)
-            secure = site if protocol == "HTTPS" else None
-            post = partial(self._post, wire, address, at, secure, homes)
-            await self._make(wire, host, (address, at), post)
-            return
+        """Make a connection; a failure is reported."""
+        http, port = protocol in ("HTTP", "HTTPS"), PORT
         name = host if protocol else guid_text(peer)
-        where, _ = self._book.find(name)
-        if not where and not protocol:
-            self._failed(
-                outgoing,
-                f"no address is known for queue manager {name}",
-                ConnectionStatus.NO_ROUTING_DATA,
-            )
+        if http and not config.available():
+            reason = "messages over HTTP need the library h11: pip install 'onceq[http]'"
+            self._failed(outgoing, reason, ConnectionStatus.CONNECT_FAILURE)
             return
-        address, port = split_address(where, PORT) if where else (host, PORT)
-        wire = PeerWire(self._host, outgoing)
-        await self._make(
-            wire, name, (address, port), lambda: self._reach(wire, address, port, homes)
-        )
-
-    async def _make(
-        self, wire: PeerWire, name: str, where: tuple[str, int], reach: Callable[[], Reach]
-    ) -> None:
-        """Make a connection; a failure is reported.
-
-        Args:
-            name: The name of the other side in the reason.
-        """
-        outgoing, (address, port) = wire.outgoing, where
+        if http:
+            host, port = split_address(host, int(DEFAULT_PORTS[protocol.lower()]))
+            where = self._book.peers.get(f"{protocol}://{name}".casefold(), "")
+        else:
+            where, _ = self._book.find(name)
+        if not where and not protocol:
+            reason = f"no address is known for queue manager {name}"
+            self._failed(outgoing, reason, ConnectionStatus.NO_ROUTING_DATA)
+            return
+        address, port = split_address(where, port) if where else (host, port)
+        wire = PeerWire(self._host, outgoing, http=http)
         # Number 0: there is no descriptor yet, and connections that we make count by their number
         # alone.
         found = self._host.admission.enter(Kind.MADE, address, 0, wire.abort)
@@ -156,7 +132,7 @@ class Reaching:
         wire.place = found
         try:
             async with asyncio.timeout(CONNECT_S_MAX):
-                await reach()
+                await self._reach(wire, (address, port), protocol, host, homes)
         except (OSError, TimeoutError, UnicodeError, OnceqError) as error:
             reason = describe_error(error)
             self._failed(outgoing, f"{name} at {address}:{port}: {reason}", status_of(error))
@@ -164,44 +140,28 @@ class Reaching:
             if not wire.seen:
                 self._host.admission.leave(found)
 
-    async def _post(
-        self, wire: PeerWire, host: str, port: int, secure: str | None, homes: Homes
-    ) -> None:  # fmt: skip
-        """Connect for HTTP; ``secure`` is the name that the certificate must have, in TLS."""
-        context = None
-        if secure is not None:
-            context = config.client_context(self._authorities, self._host.doors.files)
-        await self._first(wire, host, port, homes, lambda address: (context, secure))
-
-    async def _reach(self, wire: PeerWire, host: str, port: int, homes: Homes) -> None:
-        """Connect by the first address that takes us; raises OSError, UnicodeError."""
-
-        def door(address: str) -> tuple[ssl.SSLContext | None, str | None]:
-            found = self._host.doors.way_out(address)
-            if isinstance(found, str):
-                raise OSError(found)
-            return found, None if found is None else ""
-
-        await self._first(wire, host, port, homes, door)
-
-    async def _first(
-        self, wire: PeerWire, host: str, port: int, homes: Homes,
-        door: Callable[[str], tuple[ssl.SSLContext | None, str | None]],
-    ) -> None:  # fmt: skip
-        """Connect to the first address of a host that takes us. It is the address that was judged:
-        the name is not looked up again, so that nobody changes its meaning in between.
+    async def _reach(
+        self, wire: PeerWire, where: tuple[str, int], protocol: str, site: str, homes: Homes
+    ) -> None:
+        """Connect to the first address of a host that takes us; raises OSError, UnicodeError,
+        OnceqError. It is the address that was judged: the name is not looked up again, so that
+        nobody changes its meaning in between.
 
         Args:
-            door: Returns TLS and the name in the certificate for an address; raises OSError.
+            site: The name that the certificate must have over HTTPS.
         """
-        make = self._host.loop.create_connection
         last: OSError | None = None
-        for _, to in await addresses(self._host.loop, host, port):
+        for _, to in await addresses(self._host.loop, *where):
             try:
                 if not leads_home(homes, to[0]) or (homes is not None and _is_own(to[0], homes)):
                     raise OSError(f"{to[0]} {ASTRAY}")
-                context, named = door(to[0].partition("%")[0])
-                await make(lambda: wire, *to[:2], ssl=context, server_hostname=named)
+                context = self._host.doors.way_out(to[0].partition("%")[0], protocol)
+                if isinstance(context, str):
+                    raise OSError(context)
+                named = None if context is None else site if protocol == "HTTPS" else ""
+                await self._host.loop.create_connection(
+                    lambda: wire, *to[:2], ssl=context, server_hostname=named
+                )
                 return
             except OSError as error:
                 last = error
@@ -255,7 +215,6 @@ class AsyncNetwork:
         loop: asyncio.AbstractEventLoop,
         gate: Gate,
         peers: Mapping[str, str],
-        authorities: str = "",
         *,
         budget: Budget,
         doors: Doors | None = None,
@@ -267,13 +226,12 @@ class AsyncNetwork:
             budget: How many connections there may be.
             peers: Address book: computer name, address or GUID (any case), or ``http://host``, to
                 "host:port".
-            authorities: File of certificates against which HTTPS servers are checked.
         """
         self.loop = loop
         self.gate = gate
         self.engine: Engine
         self.doors = doors or Doors()
-        self._reaching = Reaching(self, peers, authorities)
+        self._reaching = Reaching(self, peers)
         self._listeners: list[Listener] = []
         self._open: dict[Wire, None] = {}
         self.admission = Admission(
@@ -297,9 +255,9 @@ class AsyncNetwork:
         engine.answers.later = self._look_later
         SPARES.call_when_short(self._short)
 
-    def reconfigure(self, peers: Mapping[str, str], authorities: str) -> None:
-        """Use this address book, and these certificates, for connections from now on."""
-        self._reaching.reconfigure(peers, authorities)
+    def reconfigure(self, peers: Mapping[str, str]) -> None:
+        """Use this address book, and what the doors hold, for connections from now on."""
+        self._reaching.reconfigure(peers)
         self.in_loop(self.judge_again)
         self.in_loop(self.membership.refresh)
 
@@ -356,10 +314,6 @@ class AsyncNetwork:
             return False
         self._open[wire] = None
         return True
-
-    def who(self, transport: asyncio.BaseTransport | None, *, http: bool) -> Identification | str:
-        """Return the identity of the other side of a connection, or the reason to close it."""
-        return self.doors.who(transport, http=http)
 
     def disbelieved(self, transport: asyncio.BaseTransport | None) -> str:
         """Return the reason to reject the other side's certificate; "" if it counts or there is
@@ -437,10 +391,11 @@ class AsyncNetwork:
     def _look_later(self, seconds: float) -> None:
         """Schedule a check whether applications have read their answers, because others wait for
         that memory. Any thread may call."""
-        self.in_loop(lambda: self._look_in(seconds))
 
-    def _look_in(self, seconds: float) -> None:
-        self.loop.call_later(seconds, self._check)
+        def begin() -> None:
+            self.loop.call_later(seconds, self._check)
+
+        self.in_loop(begin)
 
     def _check(self) -> None:
         engine = self.engine
@@ -458,45 +413,20 @@ class AsyncNetwork:
 
     # ---- listening --------------------------------------------------------------------------
 
-    async def listen_peers(self, where: str) -> str:
-        """Accept other managers at "host:port"; return the address with its real port."""
-        host, port = split_address(where, PORT)
-        return await self._listen(lambda: PeerWire(self, 0), host, port, self._door)
+    async def listen(self, entrance: Entrance, where: str) -> str:
+        """Accept connections at "host:port"; return the address with its real port."""
+        host, port = split_address(where, PORT if entrance is Entrance.PEERS else None)
+        factory: Callable[[], Wire] = partial(ClientWire, self)
+        if entrance in (Entrance.PEERS, Entrance.POSTS):
+            factory = partial(PeerWire, self, 0, http=entrance is Entrance.POSTS)
+        elif entrance is Entrance.WATCHERS:
+            # Found by name: it needs a library that a plain install lacks.
+            watching = importlib.import_module("onceq.service.http")
+            factory = partial(watching.WatchWire, self, watching.WatchServer(self))
 
-    def _door(self, address: str) -> ssl.SSLContext | str | None:
-        return self.doors.way_in(address, self.engine.clock.read().wall_s)
+        def door(address: str) -> ssl.SSLContext | str | None:
+            return self.doors.way_in(entrance, address, self.engine.clock.read().wall_s)
 
-    async def listen_http(self, where: str) -> str:
-        """Accept messages over HTTP at "host:port"; return the address with its real port."""
-        host, port = split_address(where, None)
-        return await self._listen(
-            lambda: PeerWire(self, 0, http=True), host, port,
-            lambda address: self.doors.way_in_by_http(address),
-        )  # fmt: skip
-
-    async def listen_clients(self, where: str) -> str:
-        """Accept applications over TCP at "host:port"; return the address with its real port."""
-        host, port = split_address(where, None)
-        return await self._listen(
-            lambda: ClientWire(self), host, port, lambda _: self.doors.for_applications()
-        )
-
-    async def listen_watchers(self, where: str) -> str:
-        """Serve metrics and health at "host:port"; return the address with its real port."""
-        # Found by name: it needs a library that a plain install lacks.
-        watching = importlib.import_module("onceq.service.http")
-        host, port = split_address(where, None)
-        watch = watching.WatchServer(self, lambda: health_of(self.engine, self.doors))
-        return await self._listen(
-            lambda: watching.WatchWire(self, watch), host, port,
-            lambda address: self.doors.way_in_to_watch(address),
-        )  # fmt: skip
-
-    def watcher(self, transport: asyncio.BaseTransport | None) -> Actor:
-        """Return the actor behind a monitoring connection that was admitted."""
-        return self.doors.watcher(transport)
-
-    async def _listen(self, factory: Callable[[], Wire], host: str, port: int, door: Door) -> str:
         try:
             listeners = [
                 self._listener(bound(family, address), factory, door)

@@ -1,7 +1,7 @@
-"""How another queue manager comes in, and how this one connects to it: one rule.
+"""How others come in, and how this queue manager connects to others: one table, and one rule.
 
-It reads from a transport what the other end has shown, and says in words why an attempt to connect
-failed.
+``Entrance`` lists the ways in, and ``RULES`` says what each asks for. What the other end has shown
+is read from its transport; why an attempt to connect failed is said in words.
 
 With an identity (``tls/`` in the data directory, or files that the configuration names) every
 connection with another queue manager is TLS. Both sides prove their identity, and nothing is parsed
@@ -28,8 +28,9 @@ import pwd
 import socket
 import ssl
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final
 
 from onceq.core.inputs import TellDoors
@@ -44,13 +45,14 @@ from onceq.model.identification import (
     Shown,
     application,
     by_address,
+    is_near,
     peer,
+    watcher,
 )
 from onceq.model.identity import NO_GUID, Identity, guid_bytes
 from onceq.model.limits import CERTIFICATE_WARN_DAYS
 from onceq.model.marks import DAY_S
 from onceq.model.resultcodes import ConnectionStatus
-from onceq.model.rights import Actor
 from onceq.service import config
 from onceq.service.admission import LOCAL
 from onceq.service.config import Configuration, plain_peers, split_address
@@ -165,6 +167,57 @@ SAY: Final = (
 """The ways out."""
 
 
+class Entrance(Enum):
+    """A way in; the value is the key of its address in the configuration."""
+
+    PEERS = "listen"
+    POSTS = "http_listen"
+    APPLICATIONS = "client_listen"
+    WATCHERS = "metrics_listen"
+
+
+@dataclass(frozen=True, slots=True)
+class EntranceRule:
+    """What an entrance asks for.
+
+    Attributes:
+        plain: Returns something true for an address whose clients may do without TLS.
+        secure: Whether TLS is for every client once it can be spoken; else it is for those that may
+            not do without.
+        refusal: The reason to refuse those others where no TLS can be spoken.
+        who: The identity of a client from what it has shown, or the reason to close.
+        http: Whether HTTP is spoken.
+        alpn: The protocol that is agreed on in TLS; "": any.
+    """
+
+    plain: Callable[[str, House], object]
+    secure: bool
+    refusal: str
+    who: Callable[[Shown, House], Identification | str]
+    http: bool = False
+    alpn: str = ""
+
+
+RULES: Final[Mapping[Entrance, EntranceRule]] = {
+    Entrance.PEERS: EntranceRule(
+        plain=by_address, secure=False, refusal=NOT_LISTED, who=peer, alpn=PEERS,
+    ),
+    Entrance.POSTS: EntranceRule(
+        plain=by_address, secure=True, refusal=f"{NOT_LISTED}, and it speaks no TLS", who=peer,
+        http=True,
+    ),
+    # Without TLS it listens on this computer alone.
+    Entrance.APPLICATIONS: EntranceRule(
+        plain=lambda address, house: True, secure=True, refusal="",
+        who=lambda shown, house: application(shown), alpn=APPLICATIONS,
+    ),
+    Entrance.WATCHERS: EntranceRule(
+        plain=is_near, secure=False,
+        refusal=f"{NOT_LISTED}, and there is no certificate for TLS", who=watcher, http=True,
+    ),
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class _Contexts:
     """TLS contexts of one set of files."""
@@ -192,8 +245,7 @@ class Doors:
         self._guid = guid
         self._tls: _Contexts | None = None
         self._held: Configuration | None = None
-        self._https: ssl.SSLContext | None = None
-        self._watchers: ssl.SSLContext | None = None
+        self._entrances: Mapping[Entrance, ssl.SSLContext | None] = {}
         self.house = House()
         """The proofs that are known here."""
         self.invites = Invites(folder_of(path))
@@ -227,25 +279,30 @@ class Doors:
         self.standing.removed.read_changes()
         plain = plain_peers(configuration.plain_peers)
         self._check(configuration, tls=made is not None, plain=bool(plain))
-        https = config.server_context(configuration, files) if configuration.http_listen else None
-        watchers: ssl.SSLContext | None = None
+        entrances = dict[Entrance, ssl.SSLContext | None]()
+        if made is not None:
+            entrances = {
+                Entrance.PEERS: made.peers, Entrance.APPLICATIONS: made.applications
+            }  # fmt: skip
+        if configuration.http_listen:
+            entrances[Entrance.POSTS] = config.server_context(configuration, files)
         if configuration.metrics_listen:
             # Monitoring clients know nothing of our protocols: they get the certificate for HTTPS
             # if there is one, else the identity.
             config.check_metrics()
             if configuration.http_certificate:
-                watchers = config.server_context(configuration, files)
+                entrances[Entrance.WATCHERS] = config.server_context(configuration, files)
             elif files is not None:
-                watchers = server_context(files, peers=False, alpn=("http/1.1",))
+                web = server_context(files, peers=False, alpn=("http/1.1",))
+                entrances[Entrance.WATCHERS] = web
         if configuration.http_authorities:
             # It is read for each connection; an unusable file is reported now.
             config.client_context(configuration.http_authorities, files)
 
         def hold() -> None:
             self._held = configuration
-            self._tls, self._https = made, https
+            self._tls, self._entrances = made, entrances
             self.house = House(made is not None, plain)
-            self._watchers = watchers
             several = made is not None and len(made.peers.get_ca_certs()) > 1
             naming = made.own.authority if made is not None and several else None
             self.standing.limit(configuration.authorities, naming)
@@ -346,15 +403,18 @@ class Doors:
         left_s = self.own.ends_s - now_s if self.own is not None else 0
         return min(left_s, DAY_S) if left_s > 0 else DAY_S
 
-    # ---- other queue managers -----------------------------------------------------------------
+    # ---- who may come -------------------------------------------------------------------------
 
-    def way_in(self, address: str, now_s: int) -> ssl.SSLContext | str | None:
+    def way_in(self, entrance: Entrance, address: str, now_s: int) -> ssl.SSLContext | str | None:
         """Return the TLS context for a connection from an address, None (no TLS), or the reason to
         refuse it."""
-        found = peer(Shown(Over.TCP, address), self.house)
-        if isinstance(found, str) and self._tls is not None:
-            return self._tls.inviting if self._expected(now_s) else self._tls.peers
-        return found if isinstance(found, str) else None
+        rule, context = RULES[entrance], self._entrances.get(entrance)
+        plain = rule.plain(address, self.house)
+        if context is None or (plain and not rule.secure):
+            return None if plain else rule.refusal
+        if entrance is Entrance.PEERS and self._tls is not None and self._expected(now_s):
+            return self._tls.inviting
+        return context
 
     def _expected(self, now_s: int) -> bool:
         """Return True if there are open invitations; False also if they cannot be read, and clients
@@ -365,23 +425,32 @@ class Doors:
             self.note("invitations cannot be used", level=logging.ERROR, reason=error.text)
             return False
 
-    def way_out(self, address: str) -> ssl.SSLContext | str | None:
-        """Return the TLS context for a connection to an address, by the same rule."""
-        if by_address(address, self.house) is not None:
+    def way_out(self, address: str, protocol: str = "") -> ssl.SSLContext | str | None:
+        """Return the TLS context for a connection to an address, None (no TLS), or the reason not
+        to make it.
+
+        Args:
+            protocol: HTTP or HTTPS; another one is MS-MQQB.
+        """
+        if protocol == "HTTPS":
+            authorities = self._held.http_authorities if self._held is not None else ""
+            return config.client_context(authorities, self.files)
+        if protocol == "HTTP" or by_address(address, self.house) is not None:
             return None
         if self._tls is not None:
             return self._tls.going
         return f"{address} is another computer, and nothing would prove who is there: {SAY}"
 
     def who(
-        self, transport: asyncio.BaseTransport | None, *, http: bool = False
+        self, transport: asyncio.BaseTransport | None, entrance: Entrance = Entrance.PEERS
     ) -> Identification | str:
-        """Return the queue manager at the other side of a connection, or the poster, or the reason
-        to close."""
+        """Return who is at the other side of a connection, or the reason to close it."""
+        rule = RULES[entrance]
         tls = transport.get_extra_info("ssl_object") if transport is not None else None
-        if tls is not None and not http and tls.selected_alpn_protocol() != PEERS:
-            return f"it speaks TLS, but not {PEERS} in it"
-        return peer(shown_on(transport, http=http), self.house)
+        if tls is not None and rule.alpn and tls.selected_alpn_protocol() != rule.alpn:
+            # Bytes that were meant for another party do not reach the parser.
+            return f"it speaks TLS, but not {rule.alpn} in it"
+        return rule.who(shown_on(transport, http=rule.http), self.house)
 
     def disbelieved(self, transport: asyncio.BaseTransport | None) -> str:
         """Return the reason to reject the other side's certificate, on either kind of connection;
@@ -390,14 +459,6 @@ class Doors:
         if tls is None or tls.selected_alpn_protocol() == JOIN:
             return ""
         return self.standing.why_not(tls.getpeercert(), authority_of(tls))
-
-    def way_in_by_http(self, address: str) -> ssl.SSLContext | str | None:
-        """Return the context for posts from an address: HTTPS, None (plain HTTP), or the reason to
-        refuse."""
-        if self._https is not None:
-            return self._https
-        found = peer(Shown(Over.HTTP, address), self.house)
-        return found if isinstance(found, str) else None
 
     def granting(
         self,
@@ -417,31 +478,6 @@ class Doors:
         who = Asking(address, guid_of(shown), begins_of(shown), authority_of(tls))
         own = folder_of(self.path)
         return Granting(own, self._guid, who, now_s, note=note, known=known)
-
-    # ---- those who watch ----------------------------------------------------------------------
-
-    def way_in_to_watch(self, address: str) -> ssl.SSLContext | str | None:
-        """Return the context for monitoring clients: None (plain) on this computer and where no
-        proof is required, else TLS; or the reason to refuse."""
-        if address in self.house.plain or is_loopback(address):
-            return None
-        if self._watchers is not None:
-            return self._watchers
-        return f"{NOT_LISTED}, and there is no certificate for TLS"
-
-    def watcher(self, transport: asyncio.BaseTransport | None) -> Actor:
-        """Return the actor of a monitoring client: a trusted address, or the subject of a
-        certificate."""
-        shown = shown_on(transport, http=True)
-        listed = shown.address in self.house.plain
-        found = by_address(shown.address, self.house) if listed else None
-        return (found or application(shown)).actor
-
-    # ---- others -------------------------------------------------------------------------------
-
-    def for_applications(self) -> ssl.SSLContext | None:
-        """Return the TLS context for applications over TCP; None (plain) on this computer alone."""
-        return self._tls.applications if self._tls is not None else None
 
 
 def doors_of(path: str, store: LogStore, configuration: Configuration) -> Doors:

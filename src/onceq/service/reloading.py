@@ -51,8 +51,8 @@ class Reconfigured(Protocol):
 
     doors: Doors
 
-    def reconfigure(self, peers: Mapping[str, str], authorities: str) -> None:
-        """Use this address book, and these certificates, for connections from now on."""
+    def reconfigure(self, peers: Mapping[str, str]) -> None:
+        """Use this address book, and what the doors hold, for connections from now on."""
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ class Reloading:
         if doors.authorities != believed_before:
             changed.append("the authorities of other queue managers")
         self.engine.submit(doors.report())
-        self.network.reconfigure(applied.peers, applied.http_authorities)
+        self.network.reconfigure(applied.peers)
         logs.change(applied.log_level, applied.log_format)
         doors.tell(self.engine.clock.read().wall_s)
         self.now = applied

@@ -18,16 +18,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, cast
 
-from onceq.model.identification import SOMEBODY, Identification, application, is_private
+from onceq.model.identification import SOMEBODY, Identification, is_private
 from onceq.model.limits import HANDSHAKE_BYTES_MAX, HANDSHAKE_S_MAX, LOCAL_HANDSHAKE_S_MAX
-from onceq.model.rights import Actor
 from onceq.model.run import Buffer
 from onceq.service.admission import AdmittedConnection, Kind
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
-from onceq.service.peer_transports import describe_error, process_of, shown_on
+from onceq.service.peer_transports import Doors, Entrance, describe_error, process_of, shown_on
 from onceq.sockets.both_ends import bound_at, watch
-from onceq.tls.contexts import APPLICATIONS, TOO_MUCH, count_handshake_bytes
+from onceq.tls.contexts import TOO_MUCH, count_handshake_bytes
 from onceq.tls.invitations import Granting, Signed
 
 CLOSED = "the other side closed the connection"
@@ -44,12 +43,10 @@ class WireNetwork(Protocol):
 
     loop: asyncio.AbstractEventLoop
     engine: Engine
+    doors: Doors
 
     def admit(self, wire: Wire) -> bool:
         """Admit a new connection; return False if it must not stay."""
-
-    def who(self, transport: asyncio.BaseTransport | None, *, http: bool) -> Identification | str:
-        """Return the identity of the other side, which was admitted, or the reason to close."""
 
     def disbelieved(self, transport: asyncio.BaseTransport | None) -> str:
         """Return the reason to reject the other side's certificate; "" if it counts or there is
@@ -64,9 +61,6 @@ class WireNetwork(Protocol):
 
     def dismiss(self, wire: Wire) -> None:
         """Release an admitted connection that has ended."""
-
-    def watcher(self, transport: asyncio.BaseTransport | None) -> Actor:
-        """Return the actor behind a monitoring connection that was admitted."""
 
     def spoken(self, wire: Wire, *, known: bool) -> None:
         """Note that the other side has identified itself."""
@@ -208,6 +202,14 @@ class Wire(ABC, asyncio.Protocol):
     def begin(self, address: str) -> None:
         """Begin work on the established connection."""
 
+    def identify(self, entrance: Entrance) -> Identification | None:
+        """Return who is at the other side; None: it is turned away."""
+        who = self._network.doors.who(self._transport, entrance)
+        if isinstance(who, str):
+            self._network.turn_away(self, who)
+            return None
+        return who
+
     # ---- until it is known who this is ----------------------------------------------------
 
     def _await_name(self, seconds: float) -> None:
@@ -301,9 +303,9 @@ class PeerWire(Wire):
                 return
         # A target of our posts is asked for nothing but the outcome of the post.
         posting = self._http and self.outgoing
-        who = SOMEBODY if posting else self._network.who(transport, http=self._http)
-        if isinstance(who, str):
-            self._network.turn_away(self, who)
+        entrance = Entrance.POSTS if self._http else Entrance.PEERS
+        who = SOMEBODY if posting else self.identify(entrance)
+        if who is None:
             return
 
         def work() -> None:
@@ -412,17 +414,15 @@ class ClientWire(Wire):
     def begin(self, address: str) -> None:
         """Create the application's ApiConnection."""
         network, transport = self._network, self._transport
-        tls = transport.get_extra_info("ssl_object") if transport is not None else None
-        if tls is not None and tls.selected_alpn_protocol() != APPLICATIONS:
-            # Bytes that were meant for another party do not reach the parser.
-            network.turn_away(self, f"it speaks TLS, but not {APPLICATIONS} in it")
+        who = self.identify(Entrance.APPLICATIONS)
+        if who is None:
             return
-        here, shown = address == LOCAL, shown_on(transport)
+        here, private = address == LOCAL, is_private(shown_on(transport))
 
         def work() -> None:
             self.api = ApiConnection(
-                network.engine, self, random=os.urandom, local=here, actor=application(shown).actor,
-                address="" if here else address, private=is_private(shown),
+                network.engine, self, random=os.urandom, local=here, actor=who.actor,
+                address="" if here else address, private=private,
                 process=process_of(transport) if here else 0, bound=bound_at(transport),
             )  # fmt: skip
 

@@ -31,20 +31,20 @@ PLANTED = (
     ),
     Planted(
         "whole-post-of-a-stranger-is-waited-for",
-        edited(session, "if self._heard > DROPPED_BYTES_MAX:", "if False:"),
+        edited(session, "and self._heard <= DROPPED_BYTES_MAX:", "and True:"),
         f"{STRANGERS}::test_what_is_kept_of_it_is_bounded",
     ),
     Planted(
         "stranger-hears-when-it-is-no-http",
-        edited(session, "        except h11.ProtocolError:\n            return True\n",
-               "        except h11.ProtocolError:\n            return False\n"),
+        edited(session, "if found is None and self._heard <=",
+               "if not isinstance(found, HttpRequest) and self._heard <="),
         f"{STRANGERS}::test_one_answer_to_whatever_comes",
     ),
     Planted(
         "http-is-spoken-from-the-first-byte",
-        edited(session, "        if self._request is None:\n            self._begun_us = now_us\n",
-               "        if self._request is None:\n            self._begun_us = now_us\n"
-               "            events.append(Opened(NO_GUID, http=True))\n"),
+        edited(session, "            self._begun_us = now_us\n",
+               "            self._begun_us = now_us\n"
+               "            self._events.append(Opened(NO_GUID, http=True))\n"),
         "tests/unit/wire/srmp/test_session.py"
         "::test_others_are_told_of_once_a_whole_head_is_there",
     ),

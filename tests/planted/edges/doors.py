@@ -36,12 +36,12 @@ PLANTED = (
     ),
     Planted(
         "any-protocol-inside-tls",
-        edited(peer_transports, "and tls.selected_alpn_protocol() != PEERS:", "and False:"),
+        edited(peer_transports, "and tls.selected_alpn_protocol() != rule.alpn:", "and False:"),
         f"{DOORS}::test_what_is_spoken_in_tls_is_agreed_on",
     ),
     Planted(
         "strangers-always-invited",
-        edited(peer_transports, "if self._expected(now_s) else", "if True else"),
+        edited(peer_transports, "and self._expected(now_s):", "and True:"),
         f"{DOORS}::test_who_comes_to_join_gets_an_answer_and_no_session",
     ),
     Planted(
@@ -230,8 +230,9 @@ PLANTED = (
     ),
     Planted(
         "https-believes-whom-it-believed-at-the-start",
-        edited(peer_transports, "self._tls, self._https = made, https",
-               "self._tls, self._https = made, self._https or https"),
+        edited(peer_transports, "self._tls, self._entrances = made, entrances",
+               "self._tls, self._entrances = made, entrances | {Entrance.POSTS: "
+               "self._entrances.get(Entrance.POSTS) or entrances.get(Entrance.POSTS)}"),
         f"{DOORS}::test_other_authorities_are_believed_at_every_door_at_once",
     ),
     Planted(

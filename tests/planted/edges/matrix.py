@@ -103,10 +103,8 @@ PLANTED = (
     ),
     Planted(
         "whoever-comes-plainly-is-let-in",
-        edited(peer_transports,
-               "return found if isinstance(found, str) else None\n\n    def _expected",
-               "return None\n\n    def _expected"),
-        STRANGERS,
+        edited(peer_transports, "return None if plain else rule.refusal", "return None"),
+        "tests/unit/service/test_peer_transports_doors.py::test_what_each_entrance_asks_for",
     ),
     Planted(
         "a-wrong-token-is-no-token",

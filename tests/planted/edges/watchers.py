@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from onceq import metrics_pages
 from onceq.core.management import metrics
-from onceq.service import daemon, health, http, peer_transports
+from onceq.model import identification
+from onceq.service import daemon, http
 from tests.planted.planted import Planted, edited
 
 WATCHING = "tests/unit/service/test_http_watching.py"
@@ -33,16 +34,14 @@ PLANTED = (
     Planted(
         "metrics-in-plain-words-to-anybody",
         edited(
-            peer_transports,
-            "is_loopback(address):\n            return None\n        if self._watchers",
-            "address:\n            return None\n        if self._watchers",
+            identification, "return address in house.plain or is_loopback(address)", "return True"
         ),
         f"{WATCHING}::test_from_elsewhere_it_is_tls_and_a_token",
     ),
     Planted(
         "ready-although-full",
-        edited(health, "    if engine.low:\n", "    if False:\n"),
-        "tests/unit/service/test_health.py::test_what_makes_it_unready",
+        edited(http, "    if engine.low:\n", "    if False:\n"),
+        "tests/unit/service/test_http_health.py::test_what_makes_it_unready",
     ),
     Planted(
         "alive-although-it-hangs",

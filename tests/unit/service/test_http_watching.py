@@ -25,7 +25,7 @@ from onceq.model.views.view import MetricsView, QueueMetrics
 from onceq.service import http
 from onceq.service import peer_transports as doors_module
 from onceq.service.config import Configuration
-from onceq.service.health import FULL
+from onceq.service.peer_transports import Entrance
 from tests.certificates import ALPHA, Authority
 from tests.unit.service.looped import Host, ended, until
 from tests.unit.service.looped import run as run_loop
@@ -56,7 +56,7 @@ class Site:
         return [item.name for item in self.host.seen(Look) if item.what == "metrics"]
 
     async def open(self) -> Site:
-        where = await self.host.network.listen_watchers("127.0.0.1:0")
+        where = await self.host.network.listen(Entrance.WATCHERS, "127.0.0.1:0")
         home, _, port = where.rpartition(":")
         self.where = home, int(port)
         return self
@@ -151,7 +151,7 @@ def test_health_says_yes_or_why_not() -> None:
         assert (status, json.loads(body)) == (200, {"status": "ready", "reasons": [], "notes": []})
         site.host.house.engine._upkeep._low = True
         status, _, body = await site.get("/health/ready")
-        assert (status, json.loads(body)["reasons"]) == (503, [FULL])
+        assert (status, json.loads(body)["reasons"]) == (503, [http.FULL])
         assert not site.host.seen(Look), "nothing is asked of the core for it"
 
     run(work)
@@ -265,7 +265,6 @@ def test_from_elsewhere_it_is_tls_and_a_token(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     # What comes from this computer counts as from elsewhere here.
-    monkeypatch.setattr(doors_module, "is_loopback", lambda address: False)
     monkeypatch.setattr(identification, "is_loopback", lambda address: False)
     signs = Authority()
     signs.identity(tmp_path, ALPHA)
@@ -299,18 +298,20 @@ def _from(address: str) -> asyncio.BaseTransport:
 
 def test_doors_of_those_who_watch(tmp_path: Path) -> None:
     none = doors_module.Doors(str(tmp_path), ALPHA)
-    assert none.way_in_to_watch("127.0.0.1") is None
-    assert isinstance(none.way_in_to_watch("10.0.0.7"), str)
+    assert none.way_in(Entrance.WATCHERS, "127.0.0.1", 0) is None
+    assert isinstance(none.way_in(Entrance.WATCHERS, "10.0.0.7", 0), str)
     plain = Configuration(metrics_listen="0.0.0.0:0", plain_peers=("10.0.0.7",))
     none.prepared(plain)()
-    assert none.way_in_to_watch("10.0.0.7") is None
-    assert str(none.watcher(_from("10.0.0.7"))) == "address:10.0.0.7"
-    assert isinstance(none.way_in_to_watch("10.0.0.8"), str)
+    assert none.way_in(Entrance.WATCHERS, "10.0.0.7", 0) is None
+    known = none.who(_from("10.0.0.7"), Entrance.WATCHERS)
+    assert isinstance(known, identification.Identification)
+    assert str(known.actor) == "address:10.0.0.7"
+    assert isinstance(none.way_in(Entrance.WATCHERS, "10.0.0.8", 0), str)
     Authority().identity(tmp_path, ALPHA)
     some = doors_module.Doors(str(tmp_path), ALPHA)
     some.prepared(plain)()
-    assert isinstance(some.way_in_to_watch("10.0.0.8"), ssl.SSLContext)
-    assert some.way_in_to_watch("10.0.0.7") is None
+    assert isinstance(some.way_in(Entrance.WATCHERS, "10.0.0.8", 0), ssl.SSLContext)
+    assert some.way_in(Entrance.WATCHERS, "10.0.0.7", 0) is None
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/metrics/queues", "/health/live", "/health/ready"])

@@ -12,6 +12,7 @@ import pytest
 
 from onceq.service import listening
 from onceq.service import network as network_module
+from onceq.service.peer_transports import Entrance
 from tests.unit.service.looped import Host, greeted, run
 
 PAUSE_S = 0.02
@@ -30,7 +31,7 @@ def greets_at(
     async def work() -> None:
         monkeypatch.setattr(network_module, "bound", bound)
         host = Host()
-        where = await host.network.listen_clients("127.0.0.1:0")
+        where = await host.network.listen(Entrance.APPLICATIONS, "127.0.0.1:0")
         _, writer = await greeted(where.split(":"))
         writer.close()
         await host.network.shut()

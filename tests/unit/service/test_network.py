@@ -25,7 +25,7 @@ from onceq.model.settings import Settings
 from onceq.service import network, wires
 from onceq.service import network as network_module
 from onceq.service.config import Configuration
-from onceq.service.peer_transports import Doors
+from onceq.service.peer_transports import Doors, Entrance
 from onceq.service.sessions import Sessions
 from onceq.service.wires import PeerWire
 from onceq.tls import authority, folder
@@ -42,7 +42,7 @@ SECRET = b"s" * 16
 def test_two_networks_open_a_session() -> None:
     async def work() -> None:
         beta = Host()
-        where = await beta.network.listen_peers("127.0.0.1:0")
+        where = await beta.network.listen(Entrance.PEERS, "127.0.0.1:0")
         beta.house.core.identity = type(beta.house.core.identity)(b"B" * 16, "BETA", 1)
         alpha = Host({"Beta": where})
         alpha.network.connect(9, "OS", "BETA", b"")
@@ -82,7 +82,7 @@ def test_who_cannot_be_reached_is_named_with_the_reason(
 def test_an_address_book_may_name_managers_by_guid_in_any_form() -> None:
     async def work() -> None:
         beta = Host()
-        where = await beta.network.listen_peers("127.0.0.1:0")
+        where = await beta.network.listen(Entrance.PEERS, "127.0.0.1:0")
         beta.house.core.identity = type(beta.house.core.identity)(b"B" * 16, "BETA", 1)
         alpha = Host({"{42424242-4242-4242-4242-424242424242}": where})
         alpha.network.connect(3, "", "", b"B" * 16)
@@ -113,11 +113,11 @@ def test_a_connection_that_takes_too_long_has_failed(monkeypatch: pytest.MonkeyP
 def test_a_port_in_use_is_named() -> None:
     async def work() -> None:
         host = Host()
-        where = await host.network.listen_peers("127.0.0.1:0")
+        where = await host.network.listen(Entrance.PEERS, "127.0.0.1:0")
         with pytest.raises(PortInUse, match=where):
-            await host.network.listen_peers(where)
+            await host.network.listen(Entrance.PEERS, where)
         with pytest.raises(PortInUse, match=where):
-            await host.network.listen_clients(where)
+            await host.network.listen(Entrance.APPLICATIONS, where)
         await host.network.shut()
 
     run(work)
@@ -158,7 +158,7 @@ def test_a_socket_path_that_the_system_cannot_take(tmp_path: Path) -> None:
 def test_applications_above_the_limit_are_turned_away_and_later_ones_let_in() -> None:
     async def work() -> None:
         host = Host(budget=replace(BUDGET, applications=2)).admit_nobody()
-        where = (await host.network.listen_clients("127.0.0.1:0")).split(":")
+        where = (await host.network.listen(Entrance.APPLICATIONS, "127.0.0.1:0")).split(":")
         first = [await greeted(where) for _ in range(2)]
         reader, writer = await asyncio.open_connection(*where)
         assert await ended(reader)
@@ -191,7 +191,7 @@ def test_who_opens_many_and_says_nothing_displaces_himself() -> None:
 
     async def work() -> None:
         host = Host(budget=replace(BUDGET, handshakes=8))
-        where = await host.network.listen_peers("127.0.0.1:0")
+        where = await host.network.listen(Entrance.PEERS, "127.0.0.1:0")
         silent = [await asyncio.open_connection(*where.split(":")) for _ in range(40)]
         await until(lambda: host.network.admission._halves == 8)
         _, peer = await talked(where, b"P" * 16)
@@ -209,7 +209,7 @@ def test_who_opens_many_and_says_nothing_displaces_himself() -> None:
 def test_a_stranger_who_speaks_takes_none_of_the_places_of_those_that_are_known() -> None:
     async def work() -> None:
         host = Host(budget=replace(BUDGET, strangers=1))
-        where = await host.network.listen_peers("127.0.0.1:0")
+        where = await host.network.listen(Entrance.PEERS, "127.0.0.1:0")
         first = await talked(where, b"1" * 16)
         _, second = await talked(where, b"2" * 16)
         await until(lambda: len(host.network._open) == 1)
@@ -228,8 +228,8 @@ def test_a_stranger_who_speaks_takes_none_of_the_places_of_those_that_are_known(
 def test_who_does_not_say_who_he_is_is_cut(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     async def work() -> None:
         host = Host().admit_nobody()
-        listen = host.network.listen_peers if kind == "peers" else host.network.listen_clients
-        where = await listen("127.0.0.1:0")
+        entrance = Entrance.PEERS if kind == "peers" else Entrance.APPLICATIONS
+        where = await host.network.listen(entrance, "127.0.0.1:0")
         silent, _ = await asyncio.open_connection(*where.split(":"))
         if kind == "peers":
             _, writer = await talked(where, b"P" * 16)
@@ -251,7 +251,7 @@ def test_who_does_not_say_who_he_is_is_cut(monkeypatch: pytest.MonkeyPatch, kind
 def test_who_sends_much_before_he_says_who_he_is_is_cut() -> None:
     async def work() -> None:
         host = Host()
-        where = await host.network.listen_clients("127.0.0.1:0")
+        where = await host.network.listen(Entrance.APPLICATIONS, "127.0.0.1:0")
         reader, writer = await asyncio.open_connection(*where.split(":"))
         # The beginning of a frame that would be large, and its hello never comes.
         writer.write((1 << 25).to_bytes(4, "little") + bytes(HANDSHAKE_BYTES_MAX))
@@ -267,7 +267,7 @@ def test_lines_that_strangers_cause_are_counted(caplog: pytest.LogCaptureFixture
 
     async def work() -> None:
         host = Host()
-        where = (await host.network.listen_peers("127.0.0.1:0")).split(":")
+        where = (await host.network.listen(Entrance.PEERS, "127.0.0.1:0")).split(":")
         for _ in range(3 * LOG_LINES_AT_ONCE):
             reader, writer = await asyncio.open_connection(*where)
             writer.write(b"GET / HTTP/1.1\r\n\r\n" + bytes(600))
@@ -302,7 +302,7 @@ def test_an_end_that_does_not_take_its_last_bytes_is_cut(monkeypatch: pytest.Mon
 def test_shut_waits_until_the_last_bytes_are_sent() -> None:
     async def work() -> None:
         host = Host()
-        where = await host.network.listen_peers("127.0.0.1:0")
+        where = await host.network.listen(Entrance.PEERS, "127.0.0.1:0")
         reader, _ = await asyncio.open_connection(*where.split(":"), limit=1 << 26)
         await until(lambda: host.network._open)
         (wire,) = host.network._open
@@ -320,7 +320,7 @@ def test_shut_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
         monkeypatch.setattr(network_module, "CLOSE_S_MAX", 0.05)
         host = Host()
-        where = await host.network.listen_peers("127.0.0.1:0")
+        where = await host.network.listen(Entrance.PEERS, "127.0.0.1:0")
         _, writer = await asyncio.open_connection(*where.split(":"))
         await until(lambda: host.network._open)
         (wire,) = host.network._open
@@ -356,7 +356,7 @@ def test_a_peer_that_opens_and_then_floods_is_read_with_bounds() -> None:
 
     async def work() -> None:
         host = Host()
-        where = await host.network.listen_peers("127.0.0.1:0")
+        where = await host.network.listen(Entrance.PEERS, "127.0.0.1:0")
         reader, writer = await asyncio.open_connection(*where.split(":"))
         session = Session(initiator=True, own_id=b"P" * 16, settings=Settings(), now_us=0)
         session.start()
@@ -422,7 +422,7 @@ def test_nobody_hears_of_a_certificate_that_is_not_on_record(
         decided(alpha)
         if disk == "fails":
             alpha.house.store.fail["sync"] = StorageFailure("the disk is gone")
-        where = await alpha.network.listen_peers("127.0.0.1:0")
+        where = await alpha.network.listen(Entrance.PEERS, "127.0.0.1:0")
         reader, writer = await asyncio.open_connection(*where.split(":"), ssl=context)
         writer.write(json.dumps(said).encode() + b"\n")
         reading = asyncio.create_task(reader.read())

@@ -23,7 +23,7 @@ from onceq.model.rights import HERE, NOBODY, Actor, ActorKind
 from onceq.model.settings import Settings
 from onceq.service import wires
 from onceq.service.config import Configuration
-from onceq.service.peer_transports import Doors
+from onceq.service.peer_transports import Doors, Entrance
 from onceq.service.sessions import Sessions
 from onceq.tls import folder
 from onceq.tls.contexts import JOIN, IdentityFiles, client_context
@@ -87,7 +87,7 @@ def test_two_that_trust_one_authority_open_a_session(tmp_path: Path, signs: Auth
 
     async def work() -> None:
         beta = manager(BETA, doors(tmp_path / "b", BETA))
-        where = await beta.network.listen_peers(f"{HOME}:0")
+        where = await beta.network.listen(Entrance.PEERS, f"{HOME}:0")
         alpha = manager(ALPHA, doors(tmp_path / "a"), {"Beta": where})
         alpha.network.connect(9, "OS", "BETA", b"")
         await until(lambda: opened(alpha) and opened(beta))
@@ -156,7 +156,7 @@ def test_no_byte_of_a_stranger_is_parsed(
 
     async def work() -> None:
         beta = manager(BETA, doors(tmp_path / "b", BETA))
-        where = await beta.network.listen_peers(f"{HOME}:0")
+        where = await beta.network.listen(Entrance.PEERS, f"{HOME}:0")
         context = client_context(
             files.authorities, certificate=files.certificate, key=files.key, peers=True
         )
@@ -191,7 +191,7 @@ def test_a_right_certificate_speaks_for_its_own_guid_alone(
     async def work() -> None:
         liar = b"L" * 16
         beta = manager(BETA if outgoing else liar, doors(tmp_path / "b", BETA))
-        where = await beta.network.listen_peers(f"{HOME}:0")
+        where = await beta.network.listen(Entrance.PEERS, f"{HOME}:0")
         alpha = manager(liar if outgoing else ALPHA, doors(tmp_path / "a"), {"Beta": where})
         alpha.network.connect(9, "OS", "BETA", b"")
         await until(lambda: alpha.seen(ConnectFailed))
@@ -218,7 +218,7 @@ def test_who_is_not_the_one_that_was_looked_for_is_refused(
 
     async def work() -> None:
         beta = manager(BETA, doors(tmp_path / "b", BETA))
-        where = await beta.network.listen_peers(f"{HOME}:0")
+        where = await beta.network.listen(Entrance.PEERS, f"{HOME}:0")
         alpha = manager(ALPHA, doors(tmp_path / "a"), {guid_text(b"C" * 16): where})
         alpha.house.engine.sessions.connect(Connect(9, "", "", b"C" * 16))
         await until(lambda: alpha.seen(ConnectFailed))
@@ -242,7 +242,7 @@ def test_one_with_and_one_without_tls_say_what_is_missing(
     async def work() -> None:
         sure, bare = (ALPHA, doors(tmp_path / "a")), (BETA, Doors())
         beta = manager(*(bare if tls_here else sure))
-        where = await beta.network.listen_peers(f"{HOME}:0")
+        where = await beta.network.listen(Entrance.PEERS, f"{HOME}:0")
         guid, own = sure if tls_here else bare
         alpha = manager(guid, own, {"Beta": where})
         alpha.network.connect(9, "OS", "BETA", b"")
@@ -264,7 +264,7 @@ def test_a_plain_peer_is_known_by_its_address_and_nobody_else_comes_in_so(
 
     async def work() -> None:
         beta = manager(BETA, doors(tmp_path / "a", plain=(HOME,)))
-        where = await beta.network.listen_peers(f"{HOME}:0")
+        where = await beta.network.listen(Entrance.PEERS, f"{HOME}:0")
         alpha = manager(ALPHA, Doors(), {"Beta": where})
         alpha.network.connect(9, "OS", "BETA", b"")
         await until(lambda: opened(alpha) and opened(beta))
@@ -278,13 +278,14 @@ def test_a_plain_peer_is_known_by_its_address_and_nobody_else_comes_in_so(
 
 def test_doors_by_address(tmp_path: Path, signs: Authority) -> None:
     bare = Doors()
-    assert bare.way_in("127.0.0.9", 0) is bare.way_in("::1", 0) is bare.way_out("::1") is None
+    for near in ("127.0.0.9", "::1"):
+        assert bare.way_in(Entrance.PEERS, near, 0) is bare.way_out(near) is None
     for far in ("10.1.2.3", "fe80::1", "nonsense", ""):
-        assert bare.way_in(far, 0) == "its address is not among plain_peers"
+        assert bare.way_in(Entrance.PEERS, far, 0) == "its address is not among plain_peers"
         assert "onceq tls init" in str(bare.way_out(far))
     listed = doors(tmp_path / "none", plain=("10.1.2.3", HOME))
-    assert listed.way_in("10.1.2.3", 0) is listed.way_out("10.1.2.3") is None
-    assert listed.way_in("10.1.2.30", 0) == "its address is not among plain_peers"
+    assert listed.way_in(Entrance.PEERS, "10.1.2.3", 0) is listed.way_out("10.1.2.3") is None
+    assert listed.way_in(Entrance.PEERS, "10.1.2.30", 0) == "its address is not among plain_peers"
     for address in ("10.1.2.3", HOME):
         known = by_address(address, listed.house)
         assert known is not None
@@ -292,10 +293,52 @@ def test_doors_by_address(tmp_path: Path, signs: Authority) -> None:
     assert by_address("::1", listed.house) == ON_THIS_COMPUTER
     signs.identity(tmp_path / "a", ALPHA)
     sure = doors(tmp_path / "a", plain=("10.1.2.3",))
-    assert sure.way_in("10.1.2.3", 0) is sure.way_out("10.1.2.3") is None
+    assert sure.way_in(Entrance.PEERS, "10.1.2.3", 0) is sure.way_out("10.1.2.3") is None
     for address in ("127.0.0.1", "10.1.2.30"):
-        assert isinstance(sure.way_in(address, 0), ssl.SSLContext)
+        assert isinstance(sure.way_in(Entrance.PEERS, address, 0), ssl.SSLContext)
         assert isinstance(sure.way_out(address), ssl.SSLContext)
+
+
+ASKED = {
+    "nobody has a proof": {
+        "listen": "plain refused refused", "http_listen": "plain refused refused",
+        "client_listen": "plain plain plain", "metrics_listen": "plain refused refused",
+    },
+    "one address is believed": {
+        "listen": "plain plain refused", "http_listen": "plain plain refused",
+        "client_listen": "plain plain plain", "metrics_listen": "plain plain refused",
+    },
+    "an identity": {
+        "listen": "TLS plain TLS", "http_listen": "refused plain refused",
+        "client_listen": "TLS TLS TLS", "metrics_listen": "plain plain TLS",
+    },
+    "an identity and a certificate for HTTPS": {
+        "listen": "TLS plain TLS", "http_listen": "TLS TLS TLS",
+        "client_listen": "TLS TLS TLS", "metrics_listen": "plain plain TLS",
+    },
+}  # fmt: skip
+"""What is asked of this computer, of the address in plain_peers, and of another one."""
+
+
+@pytest.mark.parametrize("house", ASKED)
+def test_what_each_entrance_asks_for(tmp_path: Path, signs: Authority, house: str) -> None:
+    said = Configuration(http_listen=f"{HOME}:0", metrics_listen=f"{HOME}:0")
+    if house != "nobody has a proof":
+        said = replace(said, plain_peers=("10.1.2.3",))
+    if "identity" in house:
+        files = signs.identity(tmp_path, ALPHA)
+        if "HTTPS" in house:
+            said = replace(said, http_certificate=files.certificate, http_key=files.key)
+    held = Doors(str(tmp_path), ALPHA)
+    held.prepared(said)()
+
+    def asked(entrance: Entrance, address: str) -> str:
+        found = held.way_in(entrance, address, 0)
+        return "TLS" if isinstance(found, ssl.SSLContext) else "refused" if found else "plain"
+
+    addresses = (HOME, "10.1.2.3", "10.1.2.30")
+    found = {one.value: " ".join(asked(one, where) for where in addresses) for one in Entrance}
+    assert found == ASKED[house]
 
 
 @pytest.mark.parametrize(
@@ -326,11 +369,11 @@ def test_plain_peers_open_no_door_for_applications(tmp_path: Path) -> None:
 def test_an_identity_that_cannot_be_used_changes_nothing(tmp_path: Path, signs: Authority) -> None:
     files = signs.identity(tmp_path, ALPHA)
     held = doors(tmp_path)
-    before = held.way_in("10.1.2.3", 0)
+    before = held.way_in(Entrance.PEERS, "10.1.2.3", 0)
     Path(files.authorities).write_bytes(b"")
     with pytest.raises(ConfigurationError, match=r"authorities\.pem"):
         held.prepared(Configuration())
-    assert held.way_in("10.1.2.3", 0) is before
+    assert held.way_in(Entrance.PEERS, "10.1.2.3", 0) is before
 
 
 def test_invitations_that_cannot_be_read_keep_nobody_out(
@@ -339,9 +382,9 @@ def test_invitations_that_cannot_be_read_keep_nobody_out(
     """It is looked at with each connection: those with a certificate come in as before."""
     signs.identity(tmp_path, ALPHA)
     held = doors(tmp_path)
-    before = held.way_in("10.1.2.3", 0)
+    before = held.way_in(Entrance.PEERS, "10.1.2.3", 0)
     (tmp_path / "tls" / "invites").write_text("")
-    assert held.way_in("10.1.2.3", 0) is before
+    assert held.way_in(Entrance.PEERS, "10.1.2.3", 0) is before
     assert "invitations cannot be used: reason=" in caplog.text
     assert "not a directory" in caplog.text
 
@@ -352,12 +395,12 @@ def test_an_identity_that_is_gone_is_no_reason_to_do_without(
     """Whoever is on this computer would need none any more, from one moment to the next."""
     files = signs.identity(tmp_path, ALPHA)
     held = doors(tmp_path)
-    before = held.way_in(HOME, 0)
+    before = held.way_in(Entrance.PEERS, HOME, 0)
     Path(files.certificate).unlink()
     with pytest.raises(ConfigurationError, match=r"certificate\.pem is not there any more"):
         held.prepared(Configuration())
-    assert held.way_in(HOME, 0) is before
-    assert doors(tmp_path).way_in(HOME, 0) is None, "a new start is"
+    assert held.way_in(Entrance.PEERS, HOME, 0) is before
+    assert doors(tmp_path).way_in(Entrance.PEERS, HOME, 0) is None, "a new start is"
 
 
 def test_a_certificate_of_an_older_tls_is_let_in_only_where_that_is_set(
@@ -369,7 +412,7 @@ def test_a_certificate_of_an_older_tls_is_let_in_only_where_that_is_set(
     async def work() -> None:
         for minimum, good in (("1.3", False), ("1.2", True)):
             beta = manager(BETA, doors(tmp_path / "b", BETA, minimum=minimum))
-            where = await beta.network.listen_peers(f"{HOME}:0")
+            where = await beta.network.listen(Entrance.PEERS, f"{HOME}:0")
             own = doors(tmp_path / "a", minimum="1.2")
             going = own.way_out(HOME)
             assert isinstance(going, ssl.SSLContext)
@@ -392,7 +435,7 @@ def test_what_is_spoken_in_tls_is_agreed_on(
 
     async def work() -> None:
         beta = manager(BETA, doors(tmp_path / "b", BETA))
-        where = await beta.network.listen_peers(f"{HOME}:0")
+        where = await beta.network.listen(Entrance.PEERS, f"{HOME}:0")
         for protocols in ([], ["h2"], ["onceq-app/1"]):
             context = client_context(
                 files.authorities, certificate=files.certificate, key=files.key, peers=True
@@ -423,7 +466,7 @@ def test_a_handshake_holds_a_place_no_longer_than_any_stranger(
 
     async def work() -> None:
         alpha = manager(ALPHA, doors(tmp_path / "a"))
-        where = await alpha.network.listen_peers(f"{HOME}:0")
+        where = await alpha.network.listen(Entrance.PEERS, f"{HOME}:0")
         silent = [await asyncio.open_connection(*where.split(":")) for _ in range(20)]
         for _, writer in silent:
             writer.write(says)
@@ -456,7 +499,7 @@ def test_the_time_for_saying_who_one_is_includes_the_handshake(
 
     async def work() -> None:
         alpha = manager(ALPHA, doors(tmp_path / "a"))
-        where = await alpha.network.listen_peers(f"{HOME}:0")
+        where = await alpha.network.listen(Entrance.PEERS, f"{HOME}:0")
         context = client_context(
             files.authorities, certificate=files.certificate, key=files.key, peers=True
         )
@@ -480,7 +523,7 @@ def test_who_comes_to_join_gets_an_answer_and_no_session(
     async def work() -> None:
         alpha = manager(ALPHA, doors(tmp_path / "a"))
         now_s = alpha.house.engine.clock.read().wall_s
-        where = await alpha.network.listen_peers(f"{HOME}:0")
+        where = await alpha.network.listen(Entrance.PEERS, f"{HOME}:0")
         context = client_context(files.authorities, peers=True, alpn=JOIN)
 
         async def ask(raw: bytes) -> bytes:
@@ -515,7 +558,7 @@ def test_an_invitation_lets_nobody_speak_as_a_peer(
         alpha = manager(ALPHA, doors(tmp_path / "a"))
         now_s = alpha.house.engine.clock.read().wall_s
         Invites(str(tmp_path / "a/tls")).make(Invited("B"), b"s" * 16, now_s, 60)
-        where = await alpha.network.listen_peers(f"{HOME}:0")
+        where = await alpha.network.listen(Entrance.PEERS, f"{HOME}:0")
         context = client_context(files.authorities, peers=True)
         reader, writer = await asyncio.open_connection(*where.split(":"), ssl=context)
         session = Session(initiator=True, own_id=BETA, settings=Settings(), now_us=0)
@@ -562,13 +605,14 @@ def test_other_authorities_are_believed_at_every_door_at_once(
         http_listen=f"{HOME}:0", http_certificate=files.certificate, http_key=files.key
     )
     held = Doors(str(tmp_path), ALPHA)
+    listened = (Entrance.PEERS, Entrance.APPLICATIONS, Entrance.POSTS)
 
     def contexts() -> list[Any]:
         held.prepared(configuration)()
         return [
-            held.way_in(HOME, 0), held.way_out(HOME), held.for_applications(),
-            held.way_in_by_http(HOME),
-        ]  # fmt: skip
+            *(held.way_in(entrance, HOME, 0) for entrance in listened),
+            held.way_out(HOME),
+        ]
 
     before = contexts()
     assert {len(context.get_ca_certs()) for context in before} == {1}
@@ -578,7 +622,7 @@ def test_other_authorities_are_believed_at_every_door_at_once(
     Path(files.authorities).write_bytes(b"")
     with pytest.raises(ConfigurationError, match=files.authorities):
         held.prepared(configuration)
-    https: Any = held.way_in_by_http(HOME)
+    https: Any = held.way_in(Entrance.POSTS, HOME, 0)
     assert len(https.get_ca_certs()) == 2
 
 
@@ -597,18 +641,19 @@ class Posted(asyncio.BaseTransport):
 def test_over_https_a_certificate_may_be_shown(tmp_path: Path) -> None:
     held = doors(tmp_path, plain=("10.1.2.3",))
     for address in (HOME, "10.1.2.3", "10.1.2.4"):
-        found = held.who(Posted(address, BETA), http=True)
+        found = held.who(Posted(address, BETA), Entrance.POSTS)
         assert isinstance(found, Identification)
         assert (found.proof, found.guid) == (Proof.CERTIFICATE, BETA)
         assert found.actor == Actor(ActorKind.PEER, guid_text(BETA))
     for address, actor in (
         (HOME, HERE), ("10.1.2.3", Actor(ActorKind.ADDRESS, "10.1.2.3")), ("10.1.2.4", NOBODY),
     ):  # fmt: skip
-        found = held.who(Posted(address), http=True)
+        found = held.who(Posted(address), Entrance.POSTS)
         assert isinstance(found, Identification)
         assert (found.guid, found.actor) == (NO_GUID, actor)
-    assert held.way_in_by_http("10.1.2.3") is held.way_in_by_http(HOME) is None
-    assert "plain_peers" in str(held.way_in_by_http("10.1.2.4"))
+    for address in ("10.1.2.3", HOME):
+        assert held.way_in(Entrance.POSTS, address, 0) is None
+    assert "plain_peers" in str(held.way_in(Entrance.POSTS, "10.1.2.4", 0))
 
 
 def test_with_an_identity_no_address_posts_without_a_proof(
@@ -618,11 +663,11 @@ def test_with_an_identity_no_address_posts_without_a_proof(
     signs.identity(tmp_path, ALPHA)
     held = doors(tmp_path, plain=("127.0.0.2",))
     for address in (HOME, "::1", "localhost"):
-        assert "plain_peers" in str(held.way_in_by_http(address))
-        assert "plain_peers" in str(held.who(Posted(address, plain=True), http=True))
-        assert held.who(Posted(address), http=True) == SOMEBODY, "over HTTPS, too"
-    assert held.way_in_by_http("127.0.0.2") is None
-    listed = held.who(Posted("127.0.0.2", plain=True), http=True)
+        assert "plain_peers" in str(held.way_in(Entrance.POSTS, address, 0))
+        assert "plain_peers" in str(held.who(Posted(address, plain=True), Entrance.POSTS))
+        assert held.who(Posted(address), Entrance.POSTS) == SOMEBODY, "over HTTPS, too"
+    assert held.way_in(Entrance.POSTS, "127.0.0.2", 0) is None
+    listed = held.who(Posted("127.0.0.2", plain=True), Entrance.POSTS)
     assert isinstance(listed, Identification)
     assert listed.actor == Actor(ActorKind.ADDRESS, "127.0.0.2")
 

@@ -3,14 +3,13 @@
 One side only posts, the other only accepts: replies (receipts) go to their own address, over
 another connection (HTTP-5). ``Posting`` sends one message after another and takes the answer 200
 for a session acknowledgment, 400 for a permanent refusal, and anything else for the end of the
-session (HTTP-9). ``Taking`` answers when the queue manager has decided. Neither
-knows sockets or clocks; h11 does HTTP itself.
+session (HTTP-9). ``Taking`` answers when the queue manager has decided; ``wire/http.py`` reads
+requests for it. Neither knows sockets or clocks; h11 does HTTP itself.
 
 Also here:
 
 * A connection of an unidentified client that posts where anonymous clients have no rights.
 * The head of a request, judged before anything of the body is read.
-* The side of SRMP that accepts messages; see ``session.py``.
 
 Upholds: I1 (200 only once it is durable), I24, I28.
 """
@@ -20,8 +19,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from http import HTTPStatus
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import h11
 
@@ -35,11 +33,56 @@ from onceq.model.settings import Settings
 from onceq.packet import address
 from onceq.packet.acks import final_ack, is_settling
 from onceq.packet.headers import headers
+from onceq.wire.http import HttpRequest, Refusal, ServedConnection
 from onceq.wire.mqqb.internal import Acked, Arrived, Closed, Event, Opened
 from onceq.wire.srmp import convert, envelope
 from onceq.wire.srmp.convert import ENVELOPE_TYPE, Post, cut_one, post_of, runs_of
 
 # ---- stranger ------------------------------------------------------------------------------------
+
+
+class _HttpSession:
+    """What connections over HTTP have in common with a session, as long as they do not differ."""
+
+    extended = False
+    peer_id = NO_GUID
+    timer_set = True
+    """Each post and each answer sets it again."""
+
+    def __init__(self) -> None:
+        self.output: list[Buffer] = []
+        self._closed = False
+
+    @property
+    def room(self) -> int:
+        """The number of messages that may be handed over now."""
+        return 0
+
+    def take_output(self) -> list[Buffer]:
+        """Return the bytes to be written, in order, once."""
+        output, self.output = self.output, []
+        return output
+
+    def start(self) -> None:
+        """Do nothing: the other side begins."""
+
+    def send(self, packets: Run | Buffer, *, count: int, recoverable: int, now_us: int) -> None:
+        """Raise AssertionError: no message goes this way."""
+        raise AssertionError("what is said to an HTTP client goes to its own address")
+
+    def persisted(self, recoverable: int, now_us: int) -> None:
+        """Do nothing: no message arrives here."""
+
+    def declined(self, status: int, reason: str) -> None:
+        """Do nothing: no message arrives here."""
+
+    def more(self) -> list[Event]:
+        """Return nothing: nothing waits here."""
+        return []
+
+    def close(self, reason: str) -> None:
+        """End the connection."""
+        self._closed = True
 
 
 DENIED: Final = b"access denied"
@@ -52,72 +95,40 @@ DROPPED_BYTES_MAX: Final = HANDSHAKE_BYTES_MAX // 2
 """The answer leaves before the limit on all sent bytes cuts the connection."""
 
 
-class Stranger:
-    """The connection of this module.
+class Stranger(_HttpSession):
+    """The connection of a client that may post nothing.
 
     Everything that it sends is dropped on arrival, and only the HTTP framing is read. It gets one
     answer, always the same: when its request is over, or exceeds the limit for unidentified
     clients. It has the interface of a session, which never opens.
     """
 
-    extended = False
-    peer_id = NO_GUID
     timer_set = False
     """Its time limit is the connection's."""
-    room = 0
 
     def __init__(self) -> None:
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HANDSHAKE_BYTES_MAX)
-        self.output: list[Buffer] = []
+        super().__init__()
+        # It says nothing by itself: not even that a body may come.
+        self._http = ServedConnection(lambda head: None, lambda data: None, HANDSHAKE_BYTES_MAX)
         self._heard = 0
-        self._closed = False
-
-    def take_output(self) -> list[Buffer]:
-        """Return the bytes to be written, in order, once."""
-        output, self.output = self.output, []
-        return output
 
     def receive(self, data: Buffer, now_us: int) -> list[Event]:
         """Drop received bytes, and answer when the request is over."""
         if self._closed or not data:
             return []
         self._heard += len(data)
-        if not self._over(data):
+        self._http.receive(data)
+        found = self._http.next_request()
+        self._http.body.clear()
+        if found is None and self._heard <= DROPPED_BYTES_MAX:
             return []
         self._closed = True
         self.output.append(_ANSWER)
         return [Closed("it has not said who it is, and nobody has a right here")]
 
-    def _over(self, data: Buffer) -> bool:
-        """Return whether to answer now."""
-        if self._heard > DROPPED_BYTES_MAX:
-            return True
-        try:
-            self._http.receive_data(bytes(data))
-            while (event := self._http.next_event()) not in (h11.NEED_DATA, h11.PAUSED):
-                if isinstance(event, h11.EndOfMessage | h11.ConnectionClosed):
-                    return True
-        except h11.ProtocolError:
-            return True
-        return False
-
     def idle(self, now_us: int) -> bool:
         """Return True: no message ever passes."""
         return True
-
-    def send(self, packets: object, *, count: int, recoverable: int, now_us: int) -> None:
-        """Raise AssertionError: no message goes this way."""
-        raise AssertionError("a session that never opens transmits nothing")
-
-    def persisted(self, recoverable: int, now_us: int) -> None:
-        """Do nothing: no message arrives here."""
-
-    def declined(self, status: int, reason: str) -> None:
-        """Do nothing: no message arrives here."""
-
-    def more(self) -> list[Event]:
-        """Return nothing: nothing waits here."""
-        return []
 
     def next_timer(self) -> int | None:
         """Return None: there is no timer (``timer_set``)."""
@@ -126,10 +137,6 @@ class Stranger:
     def tick(self, now_us: int) -> list[Event]:
         """Do nothing: there is no timer (``timer_set``)."""
         return []
-
-    def close(self, reason: str) -> None:
-        """End the connection."""
-        self._closed = True
 
 
 # ---- session -------------------------------------------------------------------------------------
@@ -159,13 +166,8 @@ class _Waiting:
     post: Post
 
 
-class Posting:
+class Posting(_HttpSession):
     """Sends the messages of one outgoing queue to its URL."""
-
-    extended = False
-    peer_id = NO_GUID
-    timer_set = True
-    """Each post and each answer sets it again."""
 
     def __init__(
         self, *, url: str, own_id: bytes, names: Names, settings: Settings, now_us: int,
@@ -178,6 +180,7 @@ class Posting:
             names: Returns the present addresses.
             announced: Returns where the receipts go of another sender's stream that is passed on.
         """
+        super().__init__()
         self._url = url
         self._own = own_id
         self._names = names
@@ -185,14 +188,12 @@ class Posting:
         self._settings = settings
         self._http = h11.Connection(h11.CLIENT)
         self._queue: deque[_Waiting] = deque()
-        self.output: list[Buffer] = []
         self._sent = self._acked = self._acked_recoverable = 0
         self._status = 0
         self._text = b""
         self._due = 0
         self._used_us = now_us
         self._started = False
-        self._closed = False
 
     @property
     def opened(self) -> bool:
@@ -208,18 +209,10 @@ class Posting:
         """Return whether nothing has passed for about the time after which connections close."""
         return now_us - self._used_us >= int(self._settings.session_idle_s * 900_000)
 
-    def take_output(self) -> list[Buffer]:
-        """Return the bytes to be written, in order, once."""
-        output, self.output = self.output, []
-        return output
-
     def start(self) -> None:
         """Open without negotiation: the first tick reports that the session is open."""
         # Due at once; 0 would mean never.
         self._due = 1
-
-    def persisted(self, recoverable: int, now_us: int) -> None:
-        """Do nothing: no message arrives here."""
 
     def send(self, packets: Run | Buffer, *, count: int, recoverable: int, now_us: int) -> None:
         """Send messages, in order."""
@@ -340,17 +333,6 @@ class Posting:
             return [self._over(f"no answer within {ANSWER_S} s")]
         return [self._over("idle")]
 
-    def declined(self, status: int, reason: str) -> None:
-        """Do nothing: no message arrives here."""
-
-    def more(self) -> list[Event]:
-        """Return nothing: nothing waits here."""
-        return []
-
-    def close(self, reason: str) -> None:
-        """End the connection."""
-        self._closed = True
-
     def _over(self, reason: str) -> Closed:
         self._closed = True
         return Closed(reason)
@@ -363,8 +345,10 @@ _TYPES: Final = (ENVELOPE_TYPE.encode(), b"multipart/related")
 _OF_BROWSERS: Final = b"sec-fetch-"
 
 
-class Refusal(NamedTuple):
-    """Why a request is refused: the status and the text of its answer.
+def refuse_head(
+    method: bytes, fields: Iterable[tuple[bytes, bytes]], *, granted: bool
+) -> Refusal | None:
+    """Judge the head of a request; None: its body may come.
 
     Each published request has ``SOAPAction``, ``Content-Length``, and one of two content types
     ([MC-MQSRM] 4). A page in a browser can send none of that to a host of another origin without
@@ -373,16 +357,6 @@ class Refusal(NamedTuple):
     does, on a connection without proofs of identity.
 
     A body in chunks is refused: each chunk costs as much as a whole packet, and may be one byte.
-    """
-
-    status: int
-    text: str
-
-
-def refuse_head(
-    method: bytes, fields: Iterable[tuple[bytes, bytes]], *, granted: bool
-) -> Refusal | None:
-    """Judge the head of a request; None: its body may come.
 
     Args:
         method: The HTTP method.
@@ -420,23 +394,17 @@ REQUEST_S: Final = 60
 
 
 def hops_of(fields: Iterable[tuple[bytes, bytes]]) -> int:
-    """Return how many managers have passed a request on, by its Via fields; at most HOPS_MAX.
-
-    A head is judged before the body comes (``Refusal``). A request whose head is refused is
-    answered at once, and the rest of it is dropped unread. All others are answered when the queue
-    manager has decided.
-    """
+    """Return how many managers have passed a request on, by its Via fields; at most HOPS_MAX."""
     values = b",".join(value for name, value in fields if name == b"via")
     return min(values.count(b",") + 1, HOPS_MAX) if values.strip() else 0
 
 
-class Taking:
-    """Accepts requests on a connection that another manager has made."""
+class Taking(_HttpSession):
+    """Accepts requests on a connection that another manager has made.
 
-    extended = False
-    peer_id = NO_GUID
-    timer_set = True
-    """Each post and each answer sets it again."""
+    A request whose head is refused is answered at once; all others are answered when the queue
+    manager has decided.
+    """
 
     def __init__(
         self, *, own_id: bytes, names: Names, settings: Settings, now_us: int,
@@ -448,131 +416,59 @@ class Taking:
             names: Returns the present addresses.
             granted: Returns whether the other side may send to any queue here now.
         """
+        super().__init__()
         self._granted = granted
         self._own = own_id
         self._names = names
         self._settings = settings
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HANDSHAKE_BYTES_MAX)
-        self.output: list[Buffer] = []
-        self._request: h11.Request | None = None
-        self._entity = bytearray()
-        self._to_drop: int | None = None
-        """Bytes of a refused request that may still come; None: there is none."""
-        self._pending = False
-        self._ahead = 0
+        self._http = ServedConnection(
+            self._judge, lambda data: self.output.append(data), HANDSHAKE_BYTES_MAX
+        )
+        self._events: list[Event] = []
         self._used_us = self._begun_us = now_us
         self._told = False
-        self._closed = False
-
-    room = 0
-    """Only answers are sent here."""
 
     def idle(self, now_us: int) -> bool:
         """Return whether nothing has passed for about the time after which connections close."""
         return now_us - self._used_us >= int(self._settings.session_idle_s * 900_000)
-
-    def take_output(self) -> list[Buffer]:
-        """Return the bytes to be written, in order, once."""
-        output, self.output = self.output, []
-        return output
-
-    def start(self) -> None:
-        """Do nothing: the other side begins."""
-
-    def send(self, packets: Run | Buffer, *, count: int, recoverable: int, now_us: int) -> None:
-        """Raise AssertionError: no message goes this way."""
-        raise AssertionError("what is said to an HTTP client goes to its own address")
 
     def receive(self, data: Buffer, now_us: int) -> list[Event]:
         """Handle bytes of requests."""
         if self._closed or not data:
             return []
         self._used_us = now_us
-        events: list[Event] = []
-        if self._to_drop is not None:
-            return self._drop(len(data))
-        if self._pending:
-            # HTTP allows the next request before the answer; it waits in h11 and needs a bound.
-            self._ahead += len(data)
-            if self._ahead > HTTP_ENTITY_BYTES_MAX:
-                self._closed = True
-                return [Closed("it sends more and more without waiting for answers")]
-        if self._request is None:
+        if not self._http.halfway:
             self._begun_us = now_us
-        try:
-            self._http.receive_data(bytes(data))
-            self._read(events)
-        except h11.ProtocolError as error:
-            self._broken(error, events)
+        self._http.receive(data)
+        return self.more()
+
+    def more(self) -> list[Event]:
+        """Read what the other side has sent, up to a request that waits for its answer."""
+        if self._closed:
+            return []
+        while (found := self._http.next_request()) is not None:
+            if isinstance(found, Refusal):
+                self._answer(found.status, found.text, last=True)
+            else:
+                self._whole(found)
+        events, self._events = self._events, []
+        if self._http.over:
+            self._closed = True
+            events.append(Closed(self._http.over))
         return events
 
-    def _read(self, events: list[Event]) -> None:
-        while not self._closed:
-            event = self._http.next_event()
-            if event in (h11.NEED_DATA, h11.PAUSED):
-                return
-            if isinstance(event, h11.Request):
-                self._begin(event, events)
-            elif isinstance(event, h11.Data):
-                # The head has given this number of bytes, and h11 takes no more.
-                self._entity += event.data
-            elif isinstance(event, h11.EndOfMessage):
-                self._whole(events)
-                if self._pending:
-                    return
-            elif isinstance(event, h11.ConnectionClosed):
-                return
-            if self._to_drop is not None:
-                events += self._drop(len(self._http.trailing_data[0]))
-                return
-
-    def _begin(self, request: h11.Request, events: list[Event]) -> None:
-        """Judge the head of a request."""
-        self._request, self._entity = request, bytearray()
-        refusal = refuse_head(request.method, request.headers, granted=self._granted())
-        if refusal is not None:
-            self._refuse(request, refusal)
-            return
-        if not self._told:
+    def _judge(self, head: HttpRequest) -> Refusal | None:
+        refusal = refuse_head(head.method, head.fields, granted=self._granted())
+        if refusal is None and not self._told:
             self._told = True
-            events.append(Opened(NO_GUID, http=True))
-        if self._http.they_are_waiting_for_100_continue:
-            self._say(h11.InformationalResponse(status_code=100, headers=[]))
+            self._events.append(Opened(NO_GUID, http=True))
+        return refusal
 
-    def _refuse(self, request: h11.Request, refusal: Refusal) -> None:
-        """Answer at once. The other side may read only when it has sent everything: the rest is
-        dropped, up to the size that it has declared, or that a message may have."""
-        fields = dict(request.headers)
-        said = int(fields.get(b"content-length", b"0"))
-        if b"transfer-encoding" in fields:
-            said = HTTP_ENTITY_BYTES_MAX
-        self._to_drop = min(said, HTTP_ENTITY_BYTES_MAX)
-        self._answer(refusal.status, refusal.text, last=True)
-
-    def _drop(self, size: int) -> list[Event]:
-        """Drop bytes of a refused request."""
-        assert self._to_drop is not None
-        self._to_drop -= size
-        if self._to_drop > 0:
-            return []
-        self._closed = True
-        return [Closed("a request that is refused by its head")]
-
-    def _broken(self, error: h11.ProtocolError, events: list[Event]) -> None:
-        # In any other state an answer is under way already, or h11 allows none.
-        if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            status = getattr(error, "error_status_hint", 400)
-            self._answer(status, "not HTTP", last=True)
-        self._closed = True
-        events.append(Closed(f"it does not speak HTTP: {error}"))
-
-    def _whole(self, events: list[Event]) -> None:
+    def _whole(self, request: HttpRequest) -> None:
         """Handle one complete request."""
-        request, self._request = self._request, None
-        assert request is not None
-        kind = next((v for n, v in request.headers if n == b"content-type"), b"")
+        kind = next((v for n, v in request.fields if n == b"content-type"), b"")
         try:
-            xml, body, extension = convert.read(kind.decode("latin-1"), bytes(self._entity))
+            xml, body, extension = convert.read(kind.decode("latin-1"), request.body)
             read = envelope.read(xml)
             arrival = self._names().arrival(read.to)
             foreign = arrival is None
@@ -580,7 +476,7 @@ class Taking:
                 self._answer(BAD, f"{host_of(read.to)} is not here")
                 return
             arrival = arrival or Arrival(read.to, here=False)
-            hops = 0 if arrival.here else hops_of(request.headers)
+            hops = 0 if arrival.here else hops_of(request.fields)
             runs = runs_of(read, body, extension, arrival, self._own, hops)
             # Its address may have led here once: the core knows whether it is a repetition.
             runs = [replace(run, foreign=foreign) for run in runs]
@@ -589,68 +485,34 @@ class Taking:
         except OnceqError as error:
             self._answer(BAD, error.text)
             return
-        if not runs:
+        if runs:
+            self._events.append(Arrived(runs, 1, 1))
+        else:
             self._answer(OK)
-            return
-        self._pending, self._ahead = True, 0
-        events.append(Arrived(runs, 1, 1))
 
     def persisted(self, recoverable: int, now_us: int) -> None:
         """Answer that the posted message is durable, or settled."""
-        if self._pending:
-            self._pending = False
+        if self._http.pending:
             self._answer(OK)
 
     def declined(self, status: int, reason: str) -> None:
         """Answer that the message was not accepted."""
-        if self._pending:
-            self._pending = False
+        if self._http.pending:
             self._answer(status, reason)
 
-    def more(self) -> list[Event]:
-        """Read what the other side has sent behind the answered request."""
-        events: list[Event] = []
-        if not (self._closed or self._pending):
-            try:
-                self._read(events)
-            except h11.ProtocolError as error:
-                self._broken(error, events)
-        return events
-
     def _answer(self, status: int, text: str = "", *, last: bool = False) -> None:
-        content = text.encode("utf-8", "replace")[:TEXT_BYTES_MAX]
-        fields = [("Content-Length", str(len(content)))]
-        if content:
-            fields.append(("Content-Type", "text/plain; charset=utf-8"))
-        if last:
-            fields.append(("Connection", "close"))
-        reason = HTTPStatus(status).phrase
-        self._say(h11.Response(status_code=status, headers=fields, reason=reason))
-        if content:
-            self._say(h11.Data(data=content))
-        self._say(h11.EndOfMessage())
-        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
-            self._http.start_next_cycle()
-
-    def _say(self, event: Any) -> None:
-        data = self._http.send(event)
-        if data:
-            self.output.append(data)
+        self._http.answer(status, text.encode("utf-8", "replace")[:TEXT_BYTES_MAX], last=last)
 
     def next_timer(self) -> int | None:
         """Return when an unused connection, or one with half a request, is closed."""
-        if self._request is not None:
+        if self._http.halfway:
             return self._begun_us + REQUEST_S * 1_000_000
         return self._used_us + int(self._settings.session_idle_s * 2_000_000)
 
     def tick(self, now_us: int) -> list[Event]:
         """Do what is due at this time."""
         due = self.next_timer()
-        if self._closed or self._pending or due is None or now_us < due:
+        if self._closed or self._http.pending or due is None or now_us < due:
             return []
         self._closed = True
         return [Closed("idle")]
-
-    def close(self, reason: str) -> None:
-        """End the connection."""
-        self._closed = True

@@ -114,7 +114,7 @@ def test_a_refused_body_is_dropped_and_its_sender_hears_why() -> None:
     session.receive(head(Content_Length=str(size)) + b"x" * 100, 1)
     assert said(session).endswith(b"access denied")
     assert session.receive(b"x" * (size - 101), 2) == []
-    assert not session._entity
+    assert not session._http.body
     assert kinds(session.receive(b"x", 3)) == ["Closed"]
     assert session.receive(b"x", 4) == []
 
@@ -157,11 +157,11 @@ def test_bytes_in_small_pieces_cost_what_they_weigh(monkeypatch: pytest.MonkeyPa
     for _ in range(20):
         session.receive(b"1\r\nx\r\n" * 1_000, 2)
     assert turns == 1, "no chunk is taken apart"
-    assert not session._entity
+    assert not session._http.body
 
     turns, session = 0, taking()
     session.receive(head(Content_Length="2000"), 1)
     for _ in range(1_999):
         session.receive(b"x", 2)
     assert turns <= 2 * 2_000, "each piece that the network brings is looked at once"
-    assert len(session._entity) == 1_999, "and kept as what it is"
+    assert len(session._http.body) == 1_999, "and kept as what it is"

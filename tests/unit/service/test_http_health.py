@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onceq.service.health import FULL, STOPPING, Health, health_of
+from onceq.service.http import FULL, STOPPING, Health, health_of
 
 DAY_S = 86_400
 NOW_S = 1_000_000
