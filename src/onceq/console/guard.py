@@ -206,7 +206,7 @@ class Guard:
         self._app, self._keys, self._hosts, self._cookie = app, keys, hosts, cookie
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Answer a request, or hand it to the application (ASGI)."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -318,7 +318,7 @@ context of what is around their send."""
 
 
 class TracedUnit(Unit):
-    """See the module.
+    """A unit of work whose sends, receives and end have spans.
 
     Attributes:
         around: Below which its end is: the handler's span, or the one of its first receive.
@@ -401,7 +401,7 @@ class TracedUnit(Unit):
 
     @property
     def over(self) -> str:  # noticed when it is set
-        """See ``Unit``."""
+        """Whether the unit of work is over."""
         return self._over
 
     @over.setter

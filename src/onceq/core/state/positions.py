@@ -62,7 +62,7 @@ from onceq.model.run import InTwoParts, starts_of, total_of
 
 
 class Positions(PositionTables):
-    """See the module."""
+    """The messages of one queue and one priority, in order."""
 
     __slots__ = ()
 

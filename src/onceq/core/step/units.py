@@ -118,7 +118,7 @@ class OpenTransaction:
 
 
 class Units:
-    """See the module."""
+    """Units of work that are not over, and why others are."""
 
     def __init__(self) -> None:
         self.transactions: dict[tuple[int, int], OpenTransaction] = {}
@@ -223,7 +223,7 @@ class QueueCursor:
 
 
 class Readers:
-    """See the module."""
+    """Receives that wait, and cursors and handles of queues that are open."""
 
     def __init__(self) -> None:
         self.waiting: dict[tuple[int, int], Receive] = {}
@@ -343,7 +343,7 @@ _KNOWN: Final = frozenset(map(int, MessageClass))
 
 
 class Counts:
-    """See the module.
+    """What has happened to messages since the start.
 
     Running tables. ``Counts`` are for metrics and the log: one number for a whole range or batch,
     written by the rooms where it happens; no rule reads them. ``RecentEndings`` answer a reader
@@ -423,7 +423,7 @@ class EndedRange(Record, frozen=True):
 
 
 class RecentEndings:
-    """See the module."""
+    """The last ranges of each queue that ended without being received."""
 
     def __init__(self) -> None:
         self._of: dict[int, deque[EndedRange]] = {}
