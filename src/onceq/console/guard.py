@@ -41,9 +41,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from onceq.errors import InvalidParameter
 from onceq.model.identity import read_number
 
-# ---- guard ---------------------------------------------------------------------------------------
-
-
 # ---- limits --------------------------------------------------------------------------------------
 #
 # Limits of the console: input from a browser, or from a queue manager, makes it grow no further.

@@ -46,9 +46,6 @@ from onceq.model.run import Run
 from onceq.packet.arrived import Batch
 from onceq.version import __version__
 
-# ---- spans ---------------------------------------------------------------------------------------
-
-
 # ---- names ---------------------------------------------------------------------------------------
 #
 # Names of the semantic conventions for messaging, which OpenTelemetry may still change.

@@ -234,9 +234,6 @@ def _reached(run: ArrivedRun, last: int) -> bool:
     return run.first_previous <= last or run.first_number <= last
 
 
-# ---- connections ---------------------------------------------------------------------------------
-
-
 # ---- connect attempts ----------------------------------------------------------------------------
 
 

@@ -207,10 +207,12 @@ K = TypeVar("K")
 
 @dataclass(slots=True)
 class QueueCursor:
-    """A place in a queue: lookup identifier of the message that it stands at, or of the one that
-    was received through it; 0 and 0: fresh.
+    """A reader's place in a queue; it ends with the process of this manager.
 
-    Running tables, written by the room ``receive``: they end with the process of this manager.
+    Attributes:
+        at: Lookup identifier of the message that it stands at.
+        behind: Lookup identifier of the message that was just received through it; both 0: it was
+            not used yet.
     """
 
     owner: int
