@@ -232,7 +232,7 @@ class JudgedManager:
 
 @dataclass
 class AuditProof:
-    """See the module.
+    """The events that audits have read, kept in a folder, and one audit over them.
 
     Attributes:
         engine: Over the events that are kept.

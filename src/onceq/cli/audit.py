@@ -155,7 +155,7 @@ class Teller:
         self._said_s = 0.0
 
     def __call__(self, told: Any) -> None:
-        """See ``onceq.audit.progress.StageProgress``."""
+        """Write how far the audit is."""
         far = f"{told.done:,} of {told.tasks:,} tasks" if told.tasks else "Spark plans it"
         what = told.stage if told.begins else f"  {far}"
         line = f"{told.seconds:6.1f} s  {show_hidden(what)}"

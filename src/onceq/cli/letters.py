@@ -272,7 +272,7 @@ class ChosenLetters(Filter, frozen=True):
     found: dict[tuple[str, int], MessageId] = field(default_factory=dict)
 
     def fits(self, letter: Letter, now_s: int) -> bool:
-        """See Filter; raises InvalidParameter if two messages have one name."""
+        """Whether a letter is chosen; raises InvalidParameter if two messages have one name."""
         id = letter.message.id
         guid = guid_text(id.source)
         for name in self.names:

@@ -1,8 +1,8 @@
 """Commands that list what a queue manager tells: ``onceq queue list``, ``token list`` and others.
 
 A view says which columns it has, with head, unit and meaning (``model/views``). A row of ``LISTS``
-says which views a command lists, and of a cell what the view alone does not say. So a new column is
-a new field of a view, and a new list is a row here and its name in ``commands``.
+says which views a command lists, and of a cell what the view alone does not say. So a new column
+needs no line here, and a new list is a row here and its name in ``commands``.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ WRITE_BYTES_MAX = 4 << 20
 
 
 class AsyncLink(asyncio.Protocol):
-    """See the module. Belongs to the loop that made it."""
+    """A connection to a daemon for tasks. Belongs to the loop that made it."""
 
     def __init__(self, address: ManagerAddress, credentials: Credentials | None = None) -> None:
         self._address = address
@@ -167,7 +167,7 @@ class AsyncLink(asyncio.Protocol):
         own(self)
 
     def forked(self) -> None:
-        """See Owned. The loop is the parent's as well: what it watches is not touched."""
+        """Give up what is the parent's. The loop is the parent's as well, and stays untouched."""
         self._transport = None
         self._lost = of_parent("this call")
         self._poll = select.poll()
@@ -222,7 +222,7 @@ class AsyncLink(asyncio.Protocol):
     # ---- whether it lives -----------------------------------------------------------------
 
     def check_loop(self, *, leaving: bool = False) -> None:
-        """See AsyncAsking."""
+        """Raise WrongLoop where it cannot be used from the loop that runs (finding K6)."""
         if self._of_parent or (leaving and self._loop.is_closed()):
             return
         if asyncio.get_running_loop() is not self._loop:
@@ -238,19 +238,22 @@ class AsyncLink(asyncio.Protocol):
 
     @property
     def alive(self) -> bool:
-        """See Link."""
+        """Whether requests can be made, as far as is known."""
         return self._lost is None
 
     async def check_alive(self) -> bool:
-        """See Link. If bytes can be read, a few turns of the loop let this link notice that the
-        other side has closed, or has announced its stop."""
+        """Return the same, after a check whether the connection broke while it was idle.
+
+        If bytes can be read, a few turns of the loop let this link notice that the other side has
+        closed, or has announced its stop.
+        """
         if self._lost is None and self._poll.poll(0):
             for _ in range(LOOK_TURNS):
                 await asyncio.sleep(0)
         return self._lost is None
 
     def _lose(self, text: str, kind: type[errors.ServiceNotAvailable] = errors.LinkLost) -> None:
-        """See SocketLink."""
+        """Note that the connection is lost, and end every wait with the error."""
         if self._lost is None:
             self._lost = kind(text)
         self._poll = select.poll()  # its descriptor may be another connection's soon
@@ -277,7 +280,7 @@ class AsyncLink(asyncio.Protocol):
         self._greeted.set_result(said)
 
     def close(self) -> None:
-        """See Link."""
+        """Leave."""
         if not self._loop.is_closed():
             self._lose("this side closed the connection")
             return
@@ -291,7 +294,7 @@ class AsyncLink(asyncio.Protocol):
     # ---- calling --------------------------------------------------------------------------
 
     async def call(self, request: LinkRequest) -> object:
-        """See Link."""
+        """Ask and wait for the result; errors are raised."""
         if request.ticket is None:
             if not self._writable.is_set():
                 with contextlib.suppress(TimeoutError):
@@ -398,7 +401,7 @@ class AsyncLink(asyncio.Protocol):
     # ---- asyncio --------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio."""
+        """Take the transport of a connection that was made (asyncio)."""
         own = self._transport = cast(asyncio.Transport, transport)
         if self._lost is not None:
             own.abort()
@@ -424,7 +427,7 @@ class AsyncLink(asyncio.Protocol):
         own.writelines(self._hello.first)
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio."""
+        """Take bytes that arrived (asyncio)."""
         self._heard_s = self._loop.time()
         try:
             for number, code, head, rest in self._parser.feed(data):
@@ -471,20 +474,20 @@ class AsyncLink(asyncio.Protocol):
         self._waiting.pop(number, None)  # Last: its caller hears of what comes between.
 
     def pause_writing(self) -> None:
-        """See asyncio."""
+        """Hold writes back: too much is unsent (asyncio)."""
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """See asyncio."""
+        """Let writes go on (asyncio)."""
         self._writable.set()
 
     def eof_received(self) -> None:
-        """See asyncio."""
+        """Note that the other side has closed the connection (asyncio)."""
         self._ungreeted(None)
         self._lose(f"the queue manager at {self._address} closed the connection")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio."""
+        """Note that the connection broke (asyncio)."""
         self._ungreeted(exc)
         self._lose(f"the connection to {self._address} broke" + (f": {exc}" if exc else ""))
 

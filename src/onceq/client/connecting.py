@@ -142,7 +142,7 @@ def _left_s(until: float) -> float:
 def _greeted(
     own: Socket, address: ManagerAddress, parser: frames.Parser, shown: Credentials, until: float
 ) -> Greeting:
-    """See ``greet``."""
+    """Say hello, and hear who answers, up to a moment."""
     try:
         tls = own.tls if address.tls and not isinstance(own, socket.socket) else None
         hello = shown.hello(address, own, tls)

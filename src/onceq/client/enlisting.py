@@ -150,7 +150,7 @@ class AnyPinned(Protocol):
 
     @property
     def alive(self) -> bool:
-        """See Link."""
+        """Whether requests can be made, as far as is known."""
 
 
 class AnyTransaction(Protocol):
@@ -237,7 +237,7 @@ class _Asking:
         self._tx = tx
 
     def rows(self, agent: str, found: int = 0) -> object:
-        """See ``recovery.RowsSeen``."""
+        """Return which rows of a database the manager has seen."""
         return self._tx._manager._run(rows(self._tx._state.session, agent, found))
 
 

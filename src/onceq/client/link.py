@@ -189,10 +189,10 @@ class AsyncAsking(Protocol):
         """
 
     async def check_alive(self) -> bool:
-        """See Link."""
+        """Return the same, after a check whether the connection broke while it was idle."""
 
     async def call(self, request: LinkRequest) -> object:
-        """See Link."""
+        """Ask and wait for the result; errors are raised."""
 
     def close(self) -> None:
         """Leave."""

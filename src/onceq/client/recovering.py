@@ -51,32 +51,32 @@ class ManagerDecider:
         self.guid = self._session.source
 
     def decision(self, gtrid: bytes) -> DecisionState:
-        """See Decider."""
+        """Return what was decided."""
         return self._manager._run(branches.decision(self._session, gtrid))
 
     def open_decisions(self) -> Mapping[bytes, tuple[str, ...]]:
-        """See Decider."""
+        """Return the commits that partners may not have carried out, with their names."""
         views = self._manager._run(operate.decisions(self._session))
         return {view.gtrid.encode(): tuple(view.partners) for view in views}
 
     def done(self, gtrid: bytes) -> None:
-        """See Decider."""
+        """Note that all partners have carried a decision out."""
         self._manager._run(branches.done(self._session, gtrid))
 
     def promises(self) -> list[BranchView]:
-        """See Decider."""
+        """Return the prepared branches that rows decide."""
         return self._manager._run(branches.promises(self._session))
 
     def rows(self, agent: str, found: int = 0) -> RowsView:
-        """See Decider."""
+        """Return which rows of a database the manager has seen."""
         return self._manager._run(branches.rows(self._session, agent, found))
 
     def commit(self, xid: Xid) -> None:
-        """See Decider."""
+        """Commit one of these branches."""
         self._manager._run(branches.commit_branch(self._session, xid))
 
     def rollback(self, xid: Xid) -> None:
-        """See Decider."""
+        """Roll one of these branches back."""
         self._manager._run(branches.rollback_branch(self._session, xid))
 
 
@@ -89,24 +89,24 @@ class ManagerResource:
         self.name = name or partner_name(self._session.source)
 
     def recover(self, prefix: bytes = b"") -> list[Xid]:
-        """See Resource."""
+        """Return the branches that are prepared here and can be ended from here."""
         found = self._manager._run(branches.recover(self._session))
         return [xid for xid in found if xid.gtrid.startswith(prefix)]
 
     def commit(self, xid: Xid) -> None:
-        """See Resource."""
+        """Commit what is prepared."""
         self._manager._run(branches.commit_branch(self._session, xid))
 
     def rollback(self, xid: Xid) -> None:
-        """See Resource."""
+        """Undo the work of a prepared branch."""
         self._manager._run(branches.rollback_branch(self._session, xid))
 
     def forget(self, xid: Xid) -> None:
-        """See Resource."""
+        """Forget a heuristic outcome of the branch."""
         self._manager._run(branches.forget_branch(self._session, xid))
 
     def close(self) -> None:
-        """See Resource. The manager belongs to somebody else."""
+        """Do nothing: the manager belongs to somebody else."""
 
 
 class RecoveryThread:

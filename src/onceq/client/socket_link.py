@@ -66,7 +66,7 @@ class _Slot:
 
 
 class SocketLink:
-    """See the module. Any thread may call."""
+    """A connection to a daemon for threads. Any thread may call."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class SocketLink:
         own(self)
 
     def forked(self) -> None:
-        """See Owned. A call that is under way in this thread hears whose its answer is."""
+        """Give up what is the parent's. A call of this thread hears whose its answer is."""
         self._lost = of_parent("this call")
         if isinstance(self._socket, socket.socket):
             drop_descriptor(self._socket.fileno())
@@ -126,11 +126,14 @@ class SocketLink:
 
     @property
     def alive(self) -> bool:
-        """See Link."""
+        """Whether requests can be made, as far as is known."""
         return self._lost is None
 
     def check_alive(self) -> bool:
-        """See Link. The end of the connection can be read without taking anything."""
+        """Return the same, after a check whether the connection broke while it was idle.
+
+        The end of the connection can be read without taking anything.
+        """
         if self._lost is not None:
             return False
         try:
@@ -170,11 +173,11 @@ class SocketLink:
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def interrupt(self) -> None:
-        """See Link."""
+        """Begin to leave, in the middle of a call of this thread: that ends, and then leaves."""
         self._lose("this side closed the connection")
 
     def close(self) -> None:
-        """See Link."""
+        """Leave."""
         self.interrupt()
         # When nobody uses it any more: the number of a closed descriptor may be another file's at
         # once. Everybody has been woken; but this thread may itself be in the middle of a look.
@@ -191,7 +194,7 @@ class SocketLink:
     # ---- calling --------------------------------------------------------------------------
 
     def call(self, request: LinkRequest) -> object:
-        """See Link."""
+        """Ask and wait for the result; errors are raised."""
         slot: _Slot = request.ticket or _Slot(request)
         try:
             if request.ticket is None:

@@ -139,18 +139,18 @@ class StopEvent(threading.Event):
             os.close(end)
 
     def is_set(self) -> bool:
-        """See Event."""
+        """Whether it is set."""
         return self._asked
 
     def set(self) -> None:
-        """See Event."""
+        """Set it, and wake all that wait."""
         self._asked = True
         if self._own:
             with contextlib.suppress(BlockingIOError):  # It is full: everybody is awake.
                 os.write(self._writes, b"\0")
 
     def clear(self) -> None:
-        """See Event."""
+        """Make it unset again."""
         self._asked = False
         if self._own:
             with contextlib.suppress(BlockingIOError):
@@ -158,7 +158,7 @@ class StopEvent(threading.Event):
                     pass
 
     def wait(self, timeout: float | None = None) -> bool:
-        """See Event."""
+        """Wait until it is set, or the time is over; return whether it is set."""
         until = math.inf if timeout is None else time.monotonic() + timeout
         while not self._asked and (left := until - time.monotonic()) > 0:
             if self._own:

@@ -33,7 +33,7 @@ READ_BYTES_MIN: Final = 1 << 15
 
 
 class TlsSocket:
-    """See the module. It belongs to one reader and one writer at a time.
+    """A connection in TLS, for one reader and one writer at a time.
 
     Attributes:
         tls: What is spoken, and with whom.
@@ -213,7 +213,7 @@ class TlsSocket:
 
 
 class GreenSocket:
-    """See the module; everything else is as the socket has it."""
+    """A plain socket of greenlets; everything else is as the socket has it."""
 
     def __init__(self, plain: socket.socket) -> None:
         self._plain = plain

@@ -360,13 +360,13 @@ class _Server(uvicorn.Server):
     ready: Callable[[], None]
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """See uvicorn."""
+        """Begin to listen, and say that the console is ready (uvicorn)."""
         await super().startup(sockets)
         if self.started:
             self.ready()
 
     def handle_exit(self, sig: int, frame: object) -> None:
-        """See uvicorn; the second signal does not wait for anybody."""
+        """End at a signal (uvicorn); the second signal does not wait for anybody."""
         self.ending()
         self.force_exit = self.should_exit
         self.should_exit = True
@@ -386,17 +386,17 @@ def _listening(port: int) -> socket.socket:
 
 
 class TimedConnection(H11Protocol):
-    """See the module."""
+    """A connection to a browser whose requests must become whole in time."""
 
     _late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """See asyncio."""
+        """Take a connection that was made, and await its first request (asyncio)."""
         super().connection_made(transport)
         self._await_request()
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio."""
+        """Take bytes that arrived (asyncio)."""
         super().data_received(data)
         if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
             self._await_request()
@@ -404,13 +404,13 @@ class TimedConnection(H11Protocol):
             self._stop_waiting()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio."""
+        """Note that the connection is gone (asyncio)."""
         self._stop_waiting()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """See uvicorn: what waits for its next request has the time that uvicorn gives it, unless
-        some of that request is there already."""
+        """Await the next request (uvicorn): it has the time that uvicorn gives it, unless some of
+        it is there already."""
         super().on_response_complete()
         if self.conn.trailing_data[0]:
             self._await_request()

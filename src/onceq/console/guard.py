@@ -41,9 +41,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from onceq.errors import InvalidParameter
 from onceq.model.identity import read_number
 
-# ---- guard ---------------------------------------------------------------------------------------
-
-
 # ---- limits --------------------------------------------------------------------------------------
 #
 # Limits of the console: input from a browser, or from a queue manager, makes it grow no further.
@@ -206,7 +203,7 @@ class Guard:
         self._app, self._keys, self._hosts, self._cookie = app, keys, hosts, cookie
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Answer a request, or hand it to the application (ASGI)."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -53,7 +53,7 @@ class Pages:
     """Handlers of the pages of one console."""
 
     def __init__(self, desk: Desk, openid: SignIn | None = None) -> None:
-        """See the module.
+        """Show the pages of a desk.
 
         Args:
             openid: How people sign in at a provider; None: they do by the link or the token.

@@ -3,8 +3,7 @@
 What applications ask are the requests of ``model/requests``. Applications are *owners*: one number
 for each connection (or embedded user), never used again while the process runs. Every request of an
 owner carries a request number, which the one ``Answer`` repeats; request 0 asks for no answer.
-Peers are *sessions*: one number for each MS-MQQB session, given by the engine. The batches of jobs
-are in ``core/inputs.py``.
+Peers are *sessions*: one number for each MS-MQQB session, given by the engine.
 
 Also here:
 

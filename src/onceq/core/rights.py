@@ -52,9 +52,6 @@ from onceq.model.results import dooms
 from onceq.model.rights import UNPROVEN, WHOLE, Actor, ActorKind, Right, means_unproven
 from onceq.model.views.queues import RangeAsked
 
-# ---- required rights -----------------------------------------------------------------------------
-
-
 # ---- places --------------------------------------------------------------------------------------
 
 

@@ -2,8 +2,8 @@
 
 One batch to a multiple-element name becomes one run for each destination, all in one record, all or
 none (S0, S3). Packets are made once, here: for a transaction at its commit, when its numbers are
-known, so that an aborted send uses up nothing (I3). What a prepared branch sends to queues of this
-manager is written before (``core/send.py``).
+known, so that an aborted send uses up nothing (I3). Packets of a prepared branch for local queues
+are written at the prepare (``store_packets``).
 
 Also here:
 
@@ -73,9 +73,6 @@ from onceq.model.settings import KEEP_ALWAYS, Settings
 from onceq.packet.address import PROPERTIES_HEADER
 from onceq.packet.encode import Template, encode_fronts, encode_run, one_rest, template
 from onceq.packet.own import check_own
-
-# ---- checks --------------------------------------------------------------------------------------
-
 
 # ---- quota ---------------------------------------------------------------------------------------
 

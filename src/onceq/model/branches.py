@@ -247,7 +247,7 @@ class Vote(Enum):
     """What a partner answers to prepare.
 
     A branch is what this manager does in a transaction that somebody else decides (XTX-3). Its
-    identifier is an ``Xid`` (``model/branches.py``).
+    identifier is an ``Xid``.
     """
 
     PREPARED = "prepared"

@@ -391,8 +391,8 @@ class JobAction(Enum):
     """What is done to each message; the values are the words of commands and views.
 
     What a job is to do is said once, when it starts (``Order``), and is kept as it was said. Which
-    messages are meant is told by the words of dead letters (``model/letters.py``); which are there,
-    the core notes at the start: what comes later is not of the job.
+    messages are meant is told by the words of dead letters (``Filter``); which are there, the core
+    notes at the start: what comes later is not of the job.
     """
 
     RETURN = "return"

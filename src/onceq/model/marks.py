@@ -1,11 +1,11 @@
 """The mark of a message that is not to be received before a time.
 
 It stands behind the extension of the message (PROPID_M_EXTENSION), and behind the mark of a message
-that was returned (``model/marks.py``), because that is the one place of a packet which every
-queue manager passes on and none reads. A queue manager that does not know it would hand the message
-out at once. So a message that is marked is transmitted only to queue managers that have said, when
-the session was made, that they know what it means (``wire/mqqb/internal.py``); what is not marked
-is as it always was.
+that was returned (``marked``), because that is the one place of a packet which every queue manager
+passes on and none reads. A queue manager that does not know it would hand the message out at once.
+So a message that is marked is transmitted only to queue managers that have said, when the session
+was made, that they know what it means (``wire/mqqb/internal.py``); what is not marked is as it
+always was.
 
 The time is a whole second since 1970 UTC. A part of one is rounded up, so that nothing is early.
 
@@ -115,11 +115,10 @@ def trace_trailer(traceparent: str) -> bytes:
     """What stands behind the extension of a message of that trace.
 
     It follows the extension of the message (PROPID_M_EXTENSION), and the mark of a message that was
-    returned (``model/marks.py``); the mark of a delayed message (``model/marks.py``) stays the
-    last. The client library adds and removes it, and no queue manager reads it. It leaves only in
-    sessions whose other end has said that it knows such marks: it is cut out of messages to anybody
-    else (``packet/headers.py``), since a trace is no promise, and never a reason to refuse a
-    message.
+    returned (``marked``); the mark of a delayed message (``delayed``) stays the last. The client
+    library adds and removes it, and no queue manager reads it. It leaves only in sessions whose
+    other end has said that it knows such marks: it is cut out of messages to anybody else
+    (``packet/headers.py``), since a trace is no promise, and never a reason to refuse a message.
 
     ``tracestate`` is left out: it has no bound that every vendor keeps, and a trace is whole
     without it (W3C Trace Context 3.3.1.4 allows to discard it).

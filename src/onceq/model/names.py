@@ -440,7 +440,9 @@ _PREFIXES: dict[str, _Parser] = {
 }
 
 
-# ---- what names may be used for (FN-18; to send: ``model/names.py``) ----------------------
+# ---- receiving -----------------------------------------------------------------------------------
+#
+# What names may be used for (FN-18).
 
 
 def may_receive(name: FormatName) -> None:

@@ -9,9 +9,9 @@ The words are those of MSMQ's access rights (MS-MQMQ 2.2.25), with two of our ow
 message is there (``peek``) and to see what it says (``peek-body``) are two things here, and what
 concerns a whole queue manager (``monitor``, ``operate``, ``administer``) is MSMQ's machine object.
 
-A directory may also have grants (``model/rights.py``), for all queue managers that share it. They
-are judged after a queue manager's own, and kept apart from these: taking a grant away there leaves
-the grants here, and the other way round.
+A directory may also have grants (``SharedRights``), for all queue managers that share it. They are
+judged after a queue manager's own, and kept apart from these: taking a grant away there leaves the
+grants here, and the other way round.
 
 Also here:
 
@@ -248,7 +248,7 @@ def words_of(rights: Iterable[Right]) -> list[str]:
 
 
 class SharedRights(Record, frozen=True):
-    """The grants of a directory, as they were at one moment (``model/rights.py``).
+    """The grants of a directory, as they were at one moment.
 
     Attributes:
         id: Which book of grants it is, a GUID; empty: there is none.

@@ -46,9 +46,6 @@ from onceq.model.run import Run
 from onceq.packet.arrived import Batch
 from onceq.version import __version__
 
-# ---- spans ---------------------------------------------------------------------------------------
-
-
 # ---- names ---------------------------------------------------------------------------------------
 #
 # Names of the semantic conventions for messaging, which OpenTelemetry may still change.
@@ -318,7 +315,7 @@ context of what is around their send."""
 
 
 class TracedUnit(Unit):
-    """See the module.
+    """A unit of work whose sends, receives and end have spans.
 
     Attributes:
         around: Below which its end is: the handler's span, or the one of its first receive.
@@ -401,7 +398,7 @@ class TracedUnit(Unit):
 
     @property
     def over(self) -> str:  # noticed when it is set
-        """See ``Unit``."""
+        """Whether the unit of work is over."""
         return self._over
 
     @over.setter

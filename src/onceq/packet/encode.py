@@ -54,7 +54,7 @@ class Template(Record, frozen=True):
     """The headers of every packet of one batch.
 
     A batch shares destination and properties, so nearly all bytes of its headers are the same. A
-    ``Template`` holds them, with zeros where messages differ; ``encode.py`` puts it before every
+    ``Template`` holds them, with zeros where messages differ; ``encode_run`` puts it before every
     body.
 
     Attributes:

@@ -157,8 +157,8 @@ class SurveyedMessage(Record, frozen=True):
     others, or leaves others out between. Its own fields count: whether it is the first or the last
     of its transaction to this queue (SND-10), and a number. Messages of one transaction have
     consecutive numbers in the stream that they came in (EOD-4, one commit numbers all of them at
-    once), or, if they were sent on this computer, in the transaction itself (``packet/survey.py``).
-    So a run of numbers without a hole, from a first message to a last one, is a whole transaction.
+    once), or, if they were sent on this computer, in the transaction itself. So a run of numbers
+    without a hole, from a first message to a last one, is a whole transaction.
 
     Two kinds of messages have no such run: those that an older onceq has put into a queue of this
     computer, and those that were sent again in part in another stream, after a restore of their

@@ -110,34 +110,34 @@ class AsyncPartner(Protocol):
 
     @property
     def name(self) -> str:
-        """See Partner."""
+        """The stable identity of the resource; known after ``check``."""
 
     async def check(self) -> None:
-        """See Partner."""
+        """Find out, before any work is done, whether this can be a partner at all."""
 
     async def begin(self, xid: Xid) -> None:
-        """See Partner."""
+        """Make what the connection does from here on belong to the branch."""
 
     async def prepare(self, xid: Xid) -> Vote:
-        """See Partner."""
+        """Make all work of the branch durable without ending it, and promise both outcomes."""
 
     async def commit(self, xid: Xid) -> None:
-        """See Partner."""
+        """Commit what is prepared."""
 
     async def commit_one_phase(self, xid: Xid) -> None:
-        """See Partner."""
+        """Commit what is not prepared: there is no other partner."""
 
     async def rollback(self, xid: Xid) -> None:
-        """See Partner."""
+        """Undo the work of the branch, prepared or not."""
 
     async def forget(self, xid: Xid) -> None:
-        """See Partner."""
+        """Forget a heuristic outcome of the branch."""
 
     def abandon(self) -> None:
-        """See Partner."""
+        """Cut the connection, from any thread, without waiting."""
 
     def resource(self) -> Resource | None:
-        """See Partner."""
+        """Return the other side of the same database, or None."""
 
 
 @runtime_checkable

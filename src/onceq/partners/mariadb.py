@@ -140,7 +140,7 @@ class MariadbDialect(PreparingDialect):
             connection.close()
 
     def check_idle(self, connection: Any) -> Calls[str]:
-        """See that the connection can begin; returns the database that it is in."""
+        """Check that the connection can begin; return the database that it is in."""
         ((busy, schema),) = yield from self.query(connection, "SELECT @@in_transaction, DATABASE()")
         if busy:
             raise errors.PartnerRefused(
@@ -153,7 +153,7 @@ class MariadbDialect(PreparingDialect):
     # ---- connections that prepare --------------------------------------------------------------
 
     def check_preparing(self, connection: Any) -> Calls[KnownDatabase]:
-        """See that the server keeps what it has prepared."""
+        """Check that the server keeps what it has prepared."""
         ((version, host, port),) = yield from self.query(
             connection, "SELECT VERSION(), @@hostname, @@port"
         )
@@ -234,7 +234,7 @@ class MariadbDialect(PreparingDialect):
     # ---- connections that decide ---------------------------------------------------------------
 
     def check_deciding(self, connection: Any, schema: str) -> Calls[KnownDatabase]:
-        """See that commits are durable, and that there is a table."""
+        """Check that commits are durable, and make the table of decisions if there is none."""
         if not schema:
             raise errors.EnlistRefused(
                 "the MariaDB connection has no database in which the table of decisions could "
@@ -424,7 +424,7 @@ class MariadbAgent(DecidingRows):
 
 
 def check_durability(settings: Mapping[str, str], schema: str) -> None:
-    """See that commits are durable; raises EnlistRefused."""
+    """Check that commits are durable; raises EnlistRefused."""
     if settings["read_only"] not in ("OFF", "0"):
         raise errors.EnlistRefused(
             f"the MariaDB server of database {schema} only reads (read_only); use its primary"

@@ -138,19 +138,19 @@ class PostgresDialect(PreparingDialect):
             cut(connection.fileno())
 
     def check_idle(self, connection: AnyConnection) -> Calls[str]:
-        """See that the connection can begin."""
+        """Check that the connection can begin."""
         _refuse_if_busy(connection)
         yield from ()
         return ""
 
     def check_preparing(self, connection: AnyConnection) -> Calls[KnownDatabase]:
-        """See that the server prepares transactions."""
+        """Check that the server prepares transactions."""
         ((slots, standby, system, database, *_),) = yield from self.query_apart(connection, _SERVER)
         check_server(slots, standby, database)
         return _database(connection, system, database)
 
     def check_deciding(self, connection: AnyConnection, schema: str) -> Calls[KnownDatabase]:
-        """See that commits are durable, and that there is a table."""
+        """Check that commits are durable, and make the table of decisions if there is none."""
         found, has_table = yield from self._check_decider(connection)
         if not has_table:
             yield from self._make_table(connection)
@@ -162,7 +162,7 @@ class PostgresDialect(PreparingDialect):
         return found.name
 
     def _check_decider(self, connection: AnyConnection) -> Calls[tuple[KnownDatabase, bool]]:
-        """See that commits are durable; returns also whether there is a table."""
+        """Check that commits are durable; return also whether there is a table."""
         rows = yield from self.query_apart(connection, _SERVER)
         ((_, standby, system, database, synced, has_table),) = rows
         if standby:
@@ -405,7 +405,7 @@ class PostgresAgent(DecidingRows):
 
 
 def check_server(slots: int, standby: bool, database: str) -> None:
-    """See that a server can prepare; raises TwoPhaseForbidden, with the line to change.
+    """Check that a server can prepare; raises TwoPhaseForbidden, with the line to change.
 
     Args:
         slots: Its setting ``max_prepared_transactions``.

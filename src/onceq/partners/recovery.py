@@ -492,7 +492,7 @@ def settle(
 
 
 def look_for_rows(asked: RowsSeen, manager: str, agent: RowLookup, name: str) -> Calls[RowsView]:
-    """See whether the rows are there that must be; returns which these were.
+    """Check that the rows are there that must be; return which these were.
 
     Raises:
         DatabaseRestored: They are not.

@@ -347,7 +347,7 @@ class PreparingShare(DatabaseShare):
         """Return the other side of the same database. See Partner."""
 
     def _check(self) -> Calls[None]:
-        """See that the connection can begin, and that the server can prepare. See Partner."""
+        """Check that the connection can begin, and that the server can prepare."""
         connection = self.connection
         with self._meaning(voting=True):
             yield from self.dialect.check_idle(connection)
@@ -439,7 +439,7 @@ class DecidingShare(DatabaseShare):
         """Return the same database as recovery sees it. See LastAgent."""
 
     def _check(self) -> Calls[None]:
-        """See that the connection can begin, and that the database can decide. See LastAgent."""
+        """Check that the connection can begin, and that the database can decide."""
         connection = self.connection
         with self._meaning(voting=True):
             schema = yield from self.dialect.check_idle(connection)

@@ -113,7 +113,7 @@ class _Share:
             self._inner.abandon()
 
     def _check(self) -> Calls[None]:
-        """See that it can begin, and that what is below can take part. See Partner."""
+        """Check that it can begin, and that what is below can take part."""
         try:
             _refuse(self.work)
             below = yield from self._below()

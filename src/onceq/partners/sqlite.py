@@ -78,7 +78,7 @@ class SqliteDialect(Dialect):
             connection.interrupt()
 
     def check_idle(self, connection: sqlite3.Connection) -> Calls[str]:
-        """See that the connection can begin."""
+        """Check that the connection can begin."""
         yield from ()
         if getattr(connection, "autocommit", None) is False:
             raise PartnerRefused(
@@ -93,7 +93,7 @@ class SqliteDialect(Dialect):
         return ""
 
     def check_deciding(self, connection: sqlite3.Connection, schema: str) -> Calls[KnownDatabase]:
-        """See that commits are durable, and that there is a table."""
+        """Check that commits are durable, and make the table of decisions if there is none."""
         files = yield from self.query(connection, "PRAGMA database_list")
         ((synced,),) = yield from self.query(connection, "PRAGMA synchronous")
         path = next(file for _, name, file in files if name == "main")

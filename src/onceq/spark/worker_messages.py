@@ -36,7 +36,7 @@ class LogFileHandler(logging.Handler):
         self._path = path
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See ``logging.Handler``."""
+        """Append the text of a record to the file."""
         said = " ".join(record.getMessage().split()).encode(errors="replace")
         try:
             # Not created again: when the command has ended, nobody reads it.

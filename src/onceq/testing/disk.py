@@ -183,7 +183,7 @@ class PowerCut(BaseException):
 
 
 class SimFiles:
-    """See the module. One process's view of one disk.
+    """The files of a simulated disk, as one process sees them.
 
     Attributes:
         operations: How many operations that change the disk were done.
@@ -228,7 +228,7 @@ class SimFiles:
     def open(
         self, path: str, *, create: bool = False, reading: bool = False, plain: bool = False
     ) -> int:
-        """See Files."""
+        """Open a file, or make a new one."""
         if create:
             if path in self._names:
                 raise StorageFailure(f"opening {path} failed: it exists")
@@ -253,23 +253,23 @@ class SimFiles:
         return self._inodes[self._open[file][0]]
 
     def close(self, file: int) -> None:
-        """See Files."""
+        """Close a file."""
         self._locks.pop(file, None)
         self._open.pop(file, None)
 
     def size(self, file: int) -> int:
-        """See Files."""
+        """Return the bytes in a file."""
         return len(self._inode(file).seen)
 
     def read(self, file: int, offset: int, size: int) -> bytes:
-        """See Files."""
+        """Return up to ``size`` bytes; fewer at the end."""
         error = self.fail_read(self._open[file][1])
         if error is not None:
             raise error
         return bytes(self._inode(file).seen[offset : offset + size])
 
     def write(self, file: int, offset: int, pieces: Sequence[Buffer]) -> None:
-        """See Files. On a full disk the part that fits is written before the error."""
+        """Write all pieces from ``offset`` on; on a full disk, the part that fits, then raise."""
         self._operation("write")
         data = b"".join(pieces)
         inode = self._inode(file)
@@ -288,11 +288,11 @@ class SimFiles:
             raise NoSpace("writing: the disk is full")
 
     def allocate(self, file: int, size: int) -> None:
-        """See Files."""
+        """Give a new file its size and its room on the disk."""
         self.write(file, 0, [bytes(size)])
 
     def sync(self, file: int) -> None:
-        """See Files."""
+        """Wait until the contents written so far are on the disk."""
         inode = self._inode(file)
         try:
             self._operation("sync")
@@ -304,19 +304,19 @@ class SimFiles:
         inode.pending.clear()
 
     def rename(self, old: str, new: str) -> None:
-        """See Files."""
+        """Give a file another name, replacing what had it."""
         self._operation("rename")
         inode = self._names[old]
         self._name(old, 0)
         self._name(new, inode)
 
     def unlink(self, path: str) -> None:
-        """See Files."""
+        """Remove a file."""
         self._operation("unlink")
         self._name(path, 0)
 
     def sync_directory(self, path: str) -> None:
-        """See Files."""
+        """Wait until names made, changed and removed in a directory are on the disk."""
         self._operation("sync-directory")
         kept: list[_Naming] = []
         for naming in self._naming:
@@ -327,20 +327,20 @@ class SimFiles:
         self._naming = kept
 
     def make_directory(self, path: str) -> None:
-        """See Files."""
+        """Make a directory, if it is not there."""
         if path not in self._directories:
             self._operation("make-directory")
             self._directories.add(path)
 
     def remove_directory(self, path: str) -> None:
-        """See Files."""
+        """Remove an empty directory."""
         if any(name.startswith(path + "/") for name in self._names):
             raise StorageFailure(f"removing {path} failed: it is not empty")
         self._operation("remove-directory")
         self._directories.discard(path)
 
     def names(self, path: str) -> list[str]:
-        """See Files."""
+        """Return the names in a directory, sorted; empty if there is none."""
         prefix = path + "/"
         inside = {
             name[len(prefix) :].partition("/")[0]
@@ -350,11 +350,11 @@ class SimFiles:
         return sorted(inside)
 
     def exists(self, path: str) -> bool:
-        """See Files."""
+        """Return True if there is such a file or directory."""
         return path in self._names or path in self._directories
 
     def lock(self, path: str) -> int:
-        """See Files."""
+        """Hold a lock file until ``close``; raises StoreLocked."""
         if path in self._locks.values():
             raise StoreLocked(f"another process runs the queue manager that holds {path}")
         file = self._number()
@@ -362,11 +362,11 @@ class SimFiles:
         return file
 
     def changed_ns(self, path: str) -> int:
-        """See Files."""
+        """Return when a file or its attributes were changed last, in nanoseconds."""
         return self.changed
 
     def free_bytes(self, path: str) -> int:
-        """See Files."""
+        """Return the space left on the disk."""
         return max(self.capacity - self.used, 0) if self.capacity else 1 << 40
 
     @property
@@ -575,14 +575,14 @@ class PointedStore(LogStore):
             self.points.reach(name)
 
     def append(self, payload: bytes, head: int = 0) -> int:
-        """See Store."""
+        """Add one record; no I/O yet."""
         self._reach(BEFORE_APPEND)
         position = super().append(payload, head)
         self._reach(AFTER_APPEND)
         return position
 
     def sync(self) -> None:
-        """See Store."""
+        """Make everything appended so far survive a power cut."""
         if self.points is not None and self.points.armed(BEFORE_SYNC):
             self.flush()  # so that it is written, and only not safe yet
         self._reach(BEFORE_SYNC)
@@ -590,11 +590,11 @@ class PointedStore(LogStore):
         self._reach(AFTER_SYNC)
 
     def checkpoint_begin(self, state: Sequence[Buffer], position: int) -> PendingCheckpoint:
-        """See LogStore."""
+        """Begin a checkpoint."""
         self._reach(BEFORE_CHECKPOINT)
         return super().checkpoint_begin(state, position)
 
     def checkpoint_install(self, pending: PendingCheckpoint) -> None:
-        """See LogStore."""
+        """Make a written checkpoint the one that counts."""
         super().checkpoint_install(pending)
         self._reach(AFTER_CHECKPOINT)

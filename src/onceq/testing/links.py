@@ -98,7 +98,7 @@ class _Side:
 
 
 class Relay:
-    """See the module. Times are monotonic microseconds."""
+    """The way between two queue managers of a test. Times are monotonic microseconds."""
 
     def __init__(
         self,
@@ -396,15 +396,15 @@ class _End(asyncio.Protocol):
         self._wire, self._side = wire, side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio."""
+        """Take the transport of a connection that was made (asyncio)."""
         self._wire.connect(self._side, cast(asyncio.Transport, transport))
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio."""
+        """Take bytes that arrived (asyncio)."""
         self._wire.receive(self._side, data)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """See asyncio."""
+        """Note that the connection broke (asyncio)."""
         self._wire.end()
 
 

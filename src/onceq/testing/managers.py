@@ -52,7 +52,7 @@ class MovableClock:
         self._ahead_us = 0
 
     def read(self) -> Now:
-        """See ``onceq.service.clock.Clock``."""
+        """Return wall and monotonic time."""
         now = self._inner.read()
         return Now(now.wall_us + self._ahead_us, now.mono_us + self._ahead_us)
 

@@ -88,43 +88,43 @@ class Awaited:
 
     @property
     def name(self) -> str:
-        """See Partner."""
+        """The stable identity of the resource; known after ``check``."""
         return self._inner.name
 
     def check(self) -> None:
-        """See Partner."""
+        """Find out, before any work is done, whether this can be a partner at all."""
         self._runner.run(self._inner.check())
 
     def begin(self, xid: Xid) -> None:
-        """See Partner."""
+        """Make what the connection does from here on belong to the branch."""
         self._runner.run(self._inner.begin(xid))
 
     def prepare(self, xid: Xid) -> Vote:
-        """See Partner."""
+        """Make all work of the branch durable without ending it, and promise both outcomes."""
         return self._runner.run(self._inner.prepare(xid))
 
     def commit(self, xid: Xid) -> None:
-        """See Partner."""
+        """Commit what is prepared."""
         self._runner.run(self._inner.commit(xid))
 
     def commit_one_phase(self, xid: Xid) -> None:
-        """See Partner."""
+        """Commit what is not prepared: there is no other partner."""
         self._runner.run(self._inner.commit_one_phase(xid))
 
     def rollback(self, xid: Xid) -> None:
-        """See Partner."""
+        """Undo the work of the branch, prepared or not."""
         self._runner.run(self._inner.rollback(xid))
 
     def forget(self, xid: Xid) -> None:
-        """See Partner."""
+        """Forget a heuristic outcome of the branch."""
         self._runner.run(self._inner.forget(xid))
 
     def abandon(self) -> None:
-        """See Partner."""
+        """Cut the connection, from any thread, without waiting."""
         self._inner.abandon()
 
     def resource(self) -> Resource | None:
-        """See Partner."""
+        """Return the other side of the same database, or None."""
         return self._inner.resource()
 
 

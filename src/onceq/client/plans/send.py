@@ -264,7 +264,7 @@ def tracking_queue(session: Session) -> Plan[str]:
 
 
 def _prepare(session: Session) -> Plan[str]:
-    """See to it that there is a queue for acknowledgments; returns its format name.
+    """Make a queue for acknowledgments if there is none; return its format name.
 
     What is older than TRACKING_AGE_S is removed from it on this occasion.
     """

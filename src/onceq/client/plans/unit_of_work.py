@@ -118,7 +118,7 @@ def receive_transaction(
     session: Session, queue: str, transaction: int, *, timeout: float | None,
     deadline: float | None, incomplete: str,
 ) -> Plan[SenderTransaction]:  # fmt: skip
-    """See ``Transaction.receive_transaction``."""
+    """Receive the messages of one transaction of a sender, all together."""
     if incomplete not in POLICIES:
         raise errors.InvalidParameter(
             f"incomplete is one of {', '.join(POLICIES)}, not {incomplete!r}"

@@ -64,11 +64,11 @@ class AsyncManagerPartner:
         self.work: AsyncBranch | None = None
 
     async def check(self) -> None:
-        """See Partner."""
+        """Find out, before any work is done, whether this can be a partner at all."""
         await self._manager._live()
 
     async def begin(self, xid: Xid) -> None:
-        """See Partner."""
+        """Make what the connection does from here on belong to the branch."""
         self.work = await branch(self._manager, xid)
 
     def _at_work(self) -> AsyncBranch:
@@ -76,30 +76,30 @@ class AsyncManagerPartner:
         return self.work
 
     async def prepare(self, xid: Xid) -> Vote:
-        """See Partner."""
+        """Make all work of the branch durable without ending it, and promise both outcomes."""
         return await self._at_work().prepare()
 
     async def commit(self, xid: Xid) -> None:
-        """See Partner."""
+        """Commit what is prepared."""
         await self._manager._run(branches.commit_branch(self._session, xid))
 
     async def commit_one_phase(self, xid: Xid) -> None:
-        """See Partner."""
+        """Commit what is not prepared: there is no other partner."""
         await self._at_work().commit()
 
     async def rollback(self, xid: Xid) -> None:
-        """See Partner."""
+        """Undo the work of the branch, prepared or not."""
         await self._at_work().abort()
 
     async def forget(self, xid: Xid) -> None:
-        """See Partner."""
+        """Forget a heuristic outcome of the branch."""
         await self._manager._run(branches.forget_branch(self._session, xid))
 
     def abandon(self) -> None:
-        """See Partner: its connection is the manager's own."""
+        """Do nothing: its connection is the manager's own."""
 
     def resource(self) -> Resource:
-        """See Partner."""
+        """Return the other side of the same database, or None."""
         return ManagerResource(_InLoop(self._manager), self.name)
 
 
@@ -123,7 +123,7 @@ class AsyncRecovering(AsyncConnected):
         await super().close()
 
     def forked(self) -> None:
-        """See Owned."""
+        """Give up what is the parent's: this is a child now."""
         super().forked()
         self._recovering.forked()
 

@@ -64,7 +64,7 @@ class Pinned(MutableRecord):
 
     @property
     def alive(self) -> bool:
-        """See Link."""
+        """Whether requests can be made, as far as is known."""
         return self.link is not None and self.link.alive
 
 

@@ -136,12 +136,12 @@ class AsyncTransaction(ForTasks):
 
     @property
     def id(self) -> str:
-        """See the class."""
+        """Identifier for questions about the outcome of its commit; "" before the commit."""
         return str(self._state.id) if self._state.id is not None else ""
 
     @property
     def sent(self) -> MessageIds | None:
-        """See the class."""
+        """Identifiers of the messages sent, after the commit."""
         return self._state.sent
 
     async def _run(self, plan: Plan[T]) -> T:

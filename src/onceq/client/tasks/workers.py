@@ -60,7 +60,7 @@ class Workers:
         self._changed = asyncio.Event()
 
     async def turn(self) -> int:
-        """See ordered.Workers."""
+        """Return what to do, as ``Turns.now``, but never WAIT: it waits."""
         while (now := self._turns.now()) == WAIT:
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
@@ -68,7 +68,7 @@ class Workers:
         return now
 
     def tell(self, what: Callable[[], None]) -> None:
-        """See ordered.Workers."""
+        """Change the turns, and let the others know."""
         try:
             what()
         finally:

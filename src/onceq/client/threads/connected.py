@@ -54,7 +54,10 @@ class Connected(StaysHere):
         own(self)
 
     def forked(self) -> None:
-        """See Owned: this application of a child is another one than its parent's."""
+        """Give up what is the parent's: this is a child now.
+
+        This application of a child is another one than its parent's.
+        """
         self._lock = threading.Lock()
         self._state.forked()
 

@@ -34,11 +34,11 @@ class ManagerPartner(ManagerResource):
         self._home = manager
 
     def check(self) -> None:
-        """See Partner."""
+        """Find out, before any work is done, whether this can be a partner at all."""
         self._home._live()
 
     def begin(self, xid: Xid) -> None:
-        """See Partner."""
+        """Make what the connection does from here on belong to the branch."""
         self.work = branch(self._home, xid)
 
     def _at_work(self) -> Branch:
@@ -46,22 +46,22 @@ class ManagerPartner(ManagerResource):
         return self.work
 
     def prepare(self, xid: Xid) -> Vote:
-        """See Partner."""
+        """Make all work of the branch durable without ending it, and promise both outcomes."""
         return self._at_work().prepare()
 
     def commit_one_phase(self, xid: Xid) -> None:
-        """See Partner."""
+        """Commit what is not prepared: there is no other partner."""
         self._at_work().commit()
 
     def rollback(self, xid: Xid) -> None:
-        """See Partner."""
+        """Undo the work of the branch, prepared or not."""
         self._at_work().abort()
 
     def abandon(self) -> None:
-        """See Partner: its connection is the manager's own."""
+        """Do nothing: its connection is the manager's own."""
 
     def resource(self) -> Resource:
-        """See Partner."""
+        """Return the other side of the same database, or None."""
         return ManagerResource(self._manager, self.name)
 
 
@@ -80,27 +80,27 @@ class AbsentManager:
 
     @property
     def name(self) -> str:
-        """See Resource."""
+        """The name that partners of this database have."""
         return self._there().name
 
     def recover(self, prefix: bytes = b"") -> list[Xid]:
-        """See Resource."""
+        """Return the branches that are prepared here and can be ended from here."""
         return self._there().recover(prefix)
 
     def commit(self, xid: Xid) -> None:
-        """See Resource."""
+        """Commit what is prepared."""
         self._there().commit(xid)
 
     def rollback(self, xid: Xid) -> None:
-        """See Resource."""
+        """Undo the work of a prepared branch."""
         self._there().rollback(xid)
 
     def forget(self, xid: Xid) -> None:
-        """See Resource."""
+        """Forget a heuristic outcome of the branch."""
         self._there().forget(xid)
 
     def close(self) -> None:
-        """See Resource. This connection is its own."""
+        """Close the connection, which is its own."""
         if self._manager is not None:
             self._manager.close()
 
@@ -118,7 +118,7 @@ class Recovering(Connected):
         super().close()
 
     def forked(self) -> None:
-        """See Owned."""
+        """Give up what is the parent's: this is a child now."""
         super().forked()
         self._recovering.forked()
 

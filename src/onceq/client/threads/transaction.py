@@ -137,12 +137,12 @@ class Transaction(StaysHere):
 
     @property
     def id(self) -> str:
-        """See the class."""
+        """Identifier for questions about the outcome of its commit; "" before the commit."""
         return str(self._state.id) if self._state.id is not None else ""
 
     @property
     def sent(self) -> MessageIds | None:
-        """See the class."""
+        """Identifiers of the messages sent, after the commit."""
         return self._state.sent
 
     def _run(self, plan: Plan[T]) -> T:

@@ -46,14 +46,14 @@ class Workers:
         self._changed = threading.Condition()
 
     def turn(self) -> int:
-        """See ordered.Workers."""
+        """Return what to do, as ``Turns.now``, but never WAIT: it waits."""
         with self._changed:
             while (now := self._turns.now()) == WAIT:
                 self._changed.wait(LOOK_S)
             return now
 
     def tell(self, what: Callable[[], None]) -> None:
-        """See ordered.Workers."""
+        """Change the turns, and let the others know."""
         with self._changed:
             try:
                 what()

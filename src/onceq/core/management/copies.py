@@ -325,10 +325,9 @@ def put_back(step: Step, item: PutBack) -> None:
 
     With its old identity nothing else is to be done: what waits continues under its numbers, and
     each start assigns new numbers to what comes later. With another identity it is another manager,
-    and the original of the backup may live: a copy does nothing that the original does
-    (``core/management/copies.py``). What waited is set aside, in dead-letter queues, with the class
-    for a sender whose identity has changed. No report is made of it: it has not failed. Public
-    queues get identifiers of their own.
+    and the original of the backup may live: a copy does nothing that the original does. What waited
+    is set aside, in dead-letter queues, with the class for a sender whose identity has changed. No
+    report is made of it: it has not failed. Public queues get identifiers of their own.
     """
     ended: dict[str, int] = {}
     if item.previous:

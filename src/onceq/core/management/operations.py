@@ -1,6 +1,6 @@
 """What operators do: make queues, set their properties, steer outgoing queues.
 
-None of it is transactional (SND-26). Purges and deletions are in ``core/management/operations.py``.
+None of it is transactional (SND-26).
 
 Also here:
 

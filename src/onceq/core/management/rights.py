@@ -62,7 +62,7 @@ def set_rights(step: Step, item: SetRights) -> None:
     """Grant rights, or take them away."""
     policy = step.state.policy
     if item.everywhere:
-        # This manager follows when it has read that (``core/management/rights.py``).
+        # This manager applies the right when it reads it in the directory.
         read_directory(step, "a right that holds everywhere")
         change = rights.Regrant(item.grant, item.take, policy.shared, item.guid)
         step.act(RewriteRights(item.owner, item.request, change))

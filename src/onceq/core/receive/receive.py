@@ -60,9 +60,6 @@ from onceq.model.resultcodes import MessageClass
 from onceq.model.run import Extent
 from onceq.model.shares import Thing
 
-# ---- receive -------------------------------------------------------------------------------------
-
-
 # ---- expiry --------------------------------------------------------------------------------------
 
 

@@ -71,7 +71,7 @@ class Act(NamedTuple):
 
 
 class Trail:
-    """See the module."""
+    """The acts that are kept, and the digest of the last one."""
 
     __slots__ = ("_by_actor", "_kept", "_latest", "broken", "fresh", "head", "next")
 
@@ -211,7 +211,7 @@ class TrailHead(NamedTuple):
 
 
 class TrailHeads:
-    """See the module."""
+    """The ends of the trails of other managers, as they told them."""
 
     __slots__ = ("_of",)
 

@@ -99,7 +99,7 @@ class SeenRows:
         """Names of the databases that lack rows."""
 
     def get(self, name: str) -> DatabaseRows:
-        """Of one; as of one that nothing is known of, if so."""
+        """The rows of a database; an empty entry if it is unknown."""
         return self._by_name.get(name) or DatabaseRows()
 
     def __iter__(self) -> Iterator[str]:
@@ -307,7 +307,8 @@ class PreparedBranch:
         number: Of this manager; changes that end it name it.
         prepared_s: Second since 1970.
         sends: For each batch what ``core/transaction/xa_branch.py`` has noted of it.
-        receives: Ranges that it holds: queue, lane, first, count, to, reason, keep.
+        receives: Ranges that it holds, each as the fields of ``HeldRange`` in their order, ``op``
+            first.
         bodies: For each batch its messages, as ``core/transaction/xa_branch.py`` keeps them;
             empty if they are laid.
         laid: For each batch and each of its targets the packets, if they are laid.

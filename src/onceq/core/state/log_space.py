@@ -221,7 +221,7 @@ STALE_MAX: Final = 64
 
 
 class DueTimes:
-    """See the module. Seconds since 1970 UTC.
+    """When delayed messages are due, in seconds since 1970 UTC.
 
     A few of many messages are delayed, so ``DueTimes`` is a table beside the rows of a lane. A
     search for what is due must not look at all of them: the times are in a heap as well, each with
@@ -317,7 +317,7 @@ K = TypeVar("K", int, tuple[int, int])
 
 
 class ExpiryTimes(Generic[K]):
-    """See the module. Seconds since 1970."""
+    """When something expires, by key, in seconds since 1970."""
 
     __slots__ = ("_heap", "_soonest")
 

@@ -50,7 +50,7 @@ class Stretch(Record, frozen=True):
 
 
 class EarlierStreams:
-    """See the module. Streams with their bases."""
+    """The earlier streams of an outgoing queue, with their bases."""
 
     __slots__ = ("_bases", "_order", "_start")
 
@@ -183,7 +183,7 @@ class LateRefusal(Record, frozen=True):
 
 
 class Endings:
-    """See the module."""
+    """How messages of an outgoing queue ended: counts by class."""
 
     __slots__ = ("_rows", "late")
 

@@ -38,7 +38,7 @@ from onceq.model.rights import Actor
 
 
 class ReadyQueues:
-    """See the module. Numbers of outgoing queues, each once."""
+    """Numbers of the outgoing queues that may transmit, each once."""
 
     __slots__ = ("_numbers",)
 
@@ -216,7 +216,7 @@ class _Recent:
 
 
 class Accepted:
-    """See the module."""
+    """Identifiers of the messages that were accepted last, by stream and number."""
 
     def __init__(self) -> None:
         self._recent: OrderedDict[tuple[bytes, str], _Recent] = OrderedDict()
@@ -347,7 +347,7 @@ class Given(Record, frozen=True):
 
 
 class Lives:
-    """See the module.
+    """The lives of a queue manager: which streams each of them may have given.
 
     Attributes:
         id: Of the present life: random, told to other onceq managers.
@@ -551,7 +551,7 @@ PREFIX: Final = "address:"
 
 
 class Proofs:
-    """See the module."""
+    """Which queue managers have proven who they are, and where one answered."""
 
     def __init__(self) -> None:
         self._proven: dict[bytes, None] = {}

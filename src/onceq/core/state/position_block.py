@@ -22,8 +22,8 @@ CHUNK = 1 << CHUNK_SHIFT
 """Messages to one chunk of the tables."""
 
 AVAILABLE, LOCKED, REMOVED, PURGING, AWAITING = range(5)
-"""States of a position (Q-43); ``core/state/positions.py`` has what they are for, and which
-operation leads from which to which."""
+"""States of a position (Q-43). ``TRANSITIONS`` in ``core/state/positions.py`` says what they are
+for, and which operation leads from which to which."""
 KEPT = (AVAILABLE, LOCKED, PURGING, AWAITING)
 """States in which a message is there."""
 

@@ -19,7 +19,7 @@ What must hold, and what would break otherwise:
   short, and one that is too far ahead would hide a message without end.
 
 Ranges of counters are the unit of every operation, so that a transaction of a thousand messages
-costs little more than one of ten. ``core/state/positions.py`` has what the states mean.
+costs little more than one of ten. ``TRANSITIONS`` says what the states mean.
 
 Also here:
 
@@ -62,7 +62,7 @@ from onceq.model.run import InTwoParts, starts_of, total_of
 
 
 class Positions(PositionTables):
-    """See the module."""
+    """The messages of one queue and one priority, in order."""
 
     __slots__ = ()
 
@@ -429,37 +429,16 @@ class Lanes(dict[int, Positions]):
 class Link(Enum):
     """Whether there is a session with the destination.
 
-    ``docs/reference/states.md`` shows both, drawn from ``LINKS`` and ``TRANSITIONS``.
+    ``docs/reference/states.md`` shows it, drawn from ``LINKS``.
 
-    **Links.** An outgoing queue outlives every session, and one session may serve many queues. What
-    the queue knows of a session is in one of five states, and two numbers belong to them: the
-    session, if there is one, and the time of the next attempt, if it was put off. Both are 0 in all
-    other states. Three things are not states of the link, because they can hold in any of them: an
+    An outgoing queue outlives every session, and one session may serve many queues. What the queue
+    knows of a session is in one of five states, and two numbers belong to them: the session, if
+    there is one, and the time of the next attempt, if it was put off. Both are 0 in all other
+    states. Three things are not states of the link, because they can hold in any of them: an
     operator has paused the queue or disconnected this manager; nothing waits in the queue; and
     messages were transmitted without an order acknowledgment, which is a matter of the stream
     (``ResendTimer``). Operators see MSMQ's names, which follow from all of these together
     (``core/transfer/outgoing_queue.py``).
-
-    **Positions.** A position is the place of one message in one queue. It begins AVAILABLE and ends
-    REMOVED; its counter is never given again. Between them a message stays because a decision is
-    open:
-
-    * LOCKED: a transaction has received the message. An abort gives it back to its own place (I17);
-      nobody else receives it, and it does not expire (CNF-3).
-    * PURGING: an operator has purged the queue meanwhile. The transaction got the message before,
-      so a commit still receives it, and only an abort lets the purge win (Q-43). Without this state
-      an abort would bring a purged message back.
-    * AWAITING: in an outgoing queue only. The destination has the message, so it is never
-      transmitted again; its sender wants to know how it ends, so it is not forgotten yet (EOD-11).
-
-    Prepared branches, dead letters in doubt and messages in the subqueue ``retry`` have no states
-    of their own: they are LOCKED or AVAILABLE, and a table beside the queue says what is special.
-
-    A record names an operation and a range, never a state: the state follows from the table, in one
-    place (``State.apply``). A *strict* operation is decided about positions whose states are known;
-    if one of them is in another state, the record and the queue disagree: an assertion fails, and a
-    store with such a record does not open. The other operations concern what is left of a range,
-    and leave positions in states that the table does not name as they are.
     """
 
     NONE = "none"
@@ -543,8 +522,31 @@ TRANSITIONS: Final[Mapping[int, Transition]] = {
     Op.SHIFT: _ENDS,
     Op.SETTLE: Transition((), strict=False),
 }
-"""By operation. A move to another queue (SHIFT) ends a position, too: the message gets another one
-there, which begins AVAILABLE."""
+"""By operation, what becomes of the states of positions; ``docs/reference/states.md`` shows it.
+
+A position is the place of one message in one queue. It begins AVAILABLE and ends REMOVED; its
+counter is never given again. Between them a message stays because a decision is open:
+
+* LOCKED: a transaction has received the message. An abort gives it back to its own place (I17);
+  nobody else receives it, and it does not expire (CNF-3).
+* PURGING: an operator has purged the queue meanwhile. The transaction got the message before, so a
+  commit still receives it, and only an abort lets the purge win (Q-43). Without this state an abort
+  would bring a purged message back.
+* AWAITING: in an outgoing queue only. The destination has the message, so it is never transmitted
+  again; its sender wants to know how it ends, so it is not forgotten yet (EOD-11).
+
+Prepared branches, dead letters in doubt and messages in the subqueue ``retry`` have no states of
+their own: they are LOCKED or AVAILABLE, and a table beside the queue says what is special.
+
+A record names an operation and a range, never a state: the state follows from the table, in one
+place (``State.apply``). A *strict* operation is decided about positions whose states are known; if
+one of them is in another state, the record and the queue disagree: an assertion fails, and a store
+with such a record does not open. The other operations concern what is left of a range, and leave
+positions in states that the table does not name as they are.
+
+A move to another queue (SHIFT) ends a position, too: the message gets another one there, which
+begins AVAILABLE.
+"""
 
 GIVES_BACK: Final = frozenset(
     op for op, transition in TRANSITIONS.items() if AVAILABLE in dict(transition.moves).values()

@@ -79,7 +79,7 @@ def is_counted(sub: str) -> bool:
 
 
 class Makers:
-    """See the module."""
+    """Who made each queue, and how many of each kind a maker has."""
 
     __slots__ = ("_of", "counts", "streams", "subqueues")
 

@@ -117,7 +117,7 @@ class Op(IntEnum):
     END = 7
     """It ended otherwise: expired or refused, with the class in ``reason``."""
     RETURN = 8
-    """Unlocked without counting: the receive was never handed out."""
+    """Unlocked without counting: the receive was not handed out, or the abort was blameless."""
     SHIFT = 30
     """Moved between a queue and its subqueues, or between two of those; ``to`` is the target. With
     the reason SET_ASIDE its time to be received does not count any more."""

@@ -97,7 +97,7 @@ class EarlyStream:
 
 
 class EarlyRuns:
-    """See the module.
+    """Runs that came before one that is missing.
 
     Attributes:
         streams: Streams in which something has come too early, and the hole is not filled.
@@ -232,9 +232,6 @@ def _size(run: ArrivedRun) -> int:
 def _reached(run: ArrivedRun, last: int) -> bool:
     """Whether the filter would call it anything but ahead."""
     return run.first_previous <= last or run.first_number <= last
-
-
-# ---- connections ---------------------------------------------------------------------------------
 
 
 # ---- connect attempts ----------------------------------------------------------------------------
@@ -372,7 +369,7 @@ class WrongName:
 
 @dataclass(slots=True)
 class Watch:
-    """See the module."""
+    """What is watched to notice that an identity is used twice."""
 
     accepted: Accepted = field(default_factory=Accepted)
     """Message numbers of what was accepted last, by stream."""
@@ -396,7 +393,7 @@ class Watch:
 
 
 class PeerSessions:
-    """See the module."""
+    """The sessions with other managers."""
 
     def __init__(self) -> None:
         self.peers: dict[int, Peer] = {}
@@ -534,7 +531,7 @@ class CheckedBatch:
     written: StoredBatch | None = None
     """Of ``item`` only the number of messages counts then."""
     one_rest: bool = False
-    """See Route."""
+    """Whether all packets of a message are the same from their properties on (``Route``)."""
     whole: Put | None = None
     """Of a batch with one rest: the put for its first target, as soon as there is one."""
     whole_at: int = 0
@@ -566,7 +563,7 @@ class Mode(IntEnum):
 
 
 class NameTable:
-    """See the module."""
+    """What names mean, and routes that were found before."""
 
     def __init__(
         self, identity: Identity, addresses: frozenset[str], routes: Mapping[bytes, str],

@@ -325,7 +325,7 @@ def answered(source: bytes) -> str:
 
 
 class ChangeBuilder:
-    """See the module. Nothing is in effect before ``Step.record`` is given the change.
+    """A change under construction. It is not in effect before ``Step.record`` is given it.
 
     One record may bring messages to many queues, end others, and leave dead letters, journal copies
     and acknowledgments of them, in any order and by several rules. Nothing of it is in effect

@@ -118,7 +118,7 @@ class OpenTransaction:
 
 
 class Units:
-    """See the module."""
+    """Units of work that are not over, and why others are."""
 
     def __init__(self) -> None:
         self.transactions: dict[tuple[int, int], OpenTransaction] = {}
@@ -207,10 +207,12 @@ K = TypeVar("K")
 
 @dataclass(slots=True)
 class QueueCursor:
-    """A place in a queue: lookup identifier of the message that it stands at, or of the one that
-    was received through it; 0 and 0: fresh.
+    """A reader's place in a queue; it ends with the process of this manager.
 
-    Running tables, written by the room ``receive``: they end with the process of this manager.
+    Attributes:
+        at: Lookup identifier of the message that it stands at.
+        behind: Lookup identifier of the message that was just received through it; both 0: it was
+            not used yet.
     """
 
     owner: int
@@ -223,7 +225,7 @@ class QueueCursor:
 
 
 class Readers:
-    """See the module."""
+    """Receives that wait, and cursors and handles of queues that are open."""
 
     def __init__(self) -> None:
         self.waiting: dict[tuple[int, int], Receive] = {}
@@ -343,7 +345,7 @@ _KNOWN: Final = frozenset(map(int, MessageClass))
 
 
 class Counts:
-    """See the module.
+    """What has happened to messages since the start.
 
     Running tables. ``Counts`` are for metrics and the log: one number for a whole range or batch,
     written by the rooms where it happens; no rule reads them. ``RecentEndings`` answer a reader
@@ -423,7 +425,7 @@ class EndedRange(Record, frozen=True):
 
 
 class RecentEndings:
-    """See the module."""
+    """The last ranges of each queue that ended without being received."""
 
     def __init__(self) -> None:
         self._of: dict[int, deque[EndedRange]] = {}

@@ -16,6 +16,39 @@ Also here:
 * Prepared branches that this very manager has to decide, and that it is never asked to decide.
 * Commit many prepared branches as one, and each version of an application once.
 
+**Groups.** A job with many tasks prepares a branch in each, and more than one where a task sends
+much; its driver then commits them together. The decision is one record: the application, the
+version, and the numbers of the branches in their order. It comes first; the changes that carry the
+branches out follow it in the same decision, so a log that is cut between them still says what is to
+be done, and ``finish`` does it before any request is answered. The version is remembered: a driver
+that commits it again, because an answer was lost or a batch is repeated after a crash, sends
+nothing twice.
+
+Attempts that failed, or ran beside the one that counts, leave prepared branches that no commit
+lists. All attempts at a batch share a prefix, so these are found and rolled back with it; an
+attempt that prepares even later goes with the next version, or by time (``on_timer``).
+
+A group may have parts at other managers: branches there that are named like this one's, so that
+they wait for its decision. Each attempt that has such parts has prepared an *anchor* here before, a
+branch with nothing in it. The record that commits the anchor is the decision, and answers questions
+until all parts are carried out; where the anchor is gone, by an abort or by time, and no decision
+was made, none ever will be (presumed abort).
+
+The prefix follows from names, which others can guess. A branch prepared under the prefix of another
+owner's batch is no part of it: each commit and each roll-back undoes what its own owner has
+prepared, and passes over the rest, which goes by time; so no other owner can prevent a commit of a
+batch, or undo one. An attempt has an identifier that this manager makes for one application, and no
+other owner can begin a branch under it, even when it is over: parts elsewhere may still wait for
+its decision. The name, with the versions under it, belongs to the owner that committed first, and
+others are refused. Each could have had its own versions under the same name instead; but then an
+application that continues under another account or token would find no version, and write its last
+batch twice. A refused application gets the reason, and an operator, or the owner, forgets the name.
+An operator of the manager is not kept apart: what it commits or gives up, it does for all.
+
+Two writes under one name and version are no repetition. What an application says of destination and
+content is remembered with the version, and a different one is refused instead of being taken for
+done.
+
 Upholds: I2, I20 (nothing is checked again: the record holds what was promised), I21 (only where
 there is no decision, and none can come), I24, I4 (a version takes effect once), I5 (branches take
 effect in the order of the list).
@@ -177,43 +210,7 @@ def _undo(step: Step, tx: OpenTransaction) -> None:
 
 @rule_for(BeginAttempt)
 def begin(step: Step, item: BeginAttempt) -> None:
-    """Make the identifier of an attempt for an application.
-
-    A job with many tasks prepares a branch in each, and more than one where a task sends much; its
-    driver then commits them together. The decision is one record: the application, the version, and
-    the numbers of the branches in their order. It comes first; the changes that carry the branches
-    out follow it in the same decision, so a log that is cut between them still says what is to be
-    done, and ``finish`` does it before any request is answered. The version is remembered: a driver
-    that commits it again, because an answer was lost or a batch is repeated after a crash, sends
-    nothing twice.
-
-    Attempts that failed, or ran beside the one that counts, leave prepared branches that no commit
-    lists. All attempts at a batch share a prefix, so these are found and rolled back with it; an
-    attempt that prepares even later goes with the next version, or by time
-    (``core/transaction/second_phase.py``).
-
-    A group may have parts at other managers: branches there that are named like this one's, so that
-    they wait for its decision. Each attempt that has such parts has prepared an *anchor* here
-    before, a branch with nothing in it. The record that commits the anchor is the decision, and
-    answers questions until all parts are carried out; where the anchor is gone, by an abort or by
-    time, and no decision was made, none ever will be (presumed abort).
-
-    The prefix follows from names, which others can guess. A branch prepared under the prefix of
-    another owner's batch is no part of it: each commit and each roll-back undoes what its own owner
-    has prepared, and passes over the rest, which goes by time; so no other owner can prevent a
-    commit of a batch, or undo one. An attempt has an identifier that this manager makes for one
-    application, and no other owner can begin a branch under it, even when it is over: parts
-    elsewhere may still wait for its decision. The name, with the versions under it, belongs to the
-    owner that committed first, and others are refused. Each could have had its own versions under
-    the same name instead; but then an application that continues under another account or token
-    would find no version, and write its last batch twice. A refused application gets the reason,
-    and an operator, or the owner, forgets the name. An operator of the manager is not kept apart:
-    what it commits or gives up, it does for all.
-
-    Two writes under one name and version are no repetition. What an application says of destination
-    and content is remembered with the version, and a different one is refused instead of being
-    taken for done.
-    """
+    """Answer the identifier of a new attempt."""
     _check(step, item.prefix, ())
     made = attempt_of(item.prefix, item.drawn, step.known_by(item.owner), step.units.key)
     step.answer(item.owner, item.request, made)

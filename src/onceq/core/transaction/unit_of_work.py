@@ -50,7 +50,7 @@ from onceq.model.wording import plural
 
 
 class Verb(Enum):
-    """What happens to a branch; the value goes on with "can be".
+    """An XA verb. Its value completes the error text "only one that is ... can be ...".
 
     A branch is the part of somebody else's transaction that this manager carries out. Its life has
     two halves, and one record between them:

@@ -84,9 +84,6 @@ from onceq.model.views.looks import RowsView
 from onceq.packet.encode import Template, one_rest
 from onceq.packet.own import joined, parted
 
-# ---- xa branch -----------------------------------------------------------------------------------
-
-
 # ---- prepared codec ------------------------------------------------------------------------------
 
 
@@ -323,7 +320,7 @@ def prepare(step: Step, item: requests.PrepareBranch) -> None:
         release(step, tx)
         step.answer(item.owner, item.request, Vote.READ_ONLY)
         return
-    # A late attempt for a batch that was given up permanently (``groups.rollback``).
+    # A late attempt for a batch that was given up permanently (``second_phase.rollback``).
     by = step.known_by(item.owner)
     over = step.units.group_over(group_of(item.xid), by)
     if over is not None:

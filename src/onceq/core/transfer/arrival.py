@@ -1,8 +1,8 @@
 """Take in a run of messages from another manager.
 
-``core/transfer/ordered_arrival.py`` takes transactional messages, and
-``core/transfer/arrival.py`` takes all others. Only a shortage of this whole computer leaves
-the state unchanged: it closes the session, and the sender comes again (EOD-29, Q-19).
+``core/transfer/ordered_arrival.py`` takes transactional messages, and this module takes all others.
+Only a shortage of this whole computer leaves the state unchanged: it closes the session, and the
+sender comes again (EOD-29, Q-19).
 
 Also here:
 

@@ -77,9 +77,8 @@ class StreamState(Enum):
     Numbers that a message has passed over were never accepted, and never will be; a receiver
     remembers them for those who ask what became of a message (``core/state/in_doubt_table.py``).
 
-    ``core/transfer/ordered_arrival.py`` says of a run where it stands,
-    ``core/transfer/ordered_arrival.py`` does what follows. ``docs/reference/states.md`` shows both
-    tables, and the picture that is drawn from them.
+    ``judge`` says where a run stands; ``_judged`` acts on it. ``docs/reference/states.md`` shows
+    both tables, and the picture that is drawn from them.
     """
 
     NEW = "new"
@@ -125,8 +124,8 @@ VERDICTS: Final[Mapping[StreamState, Mapping[Standing, Verdict]]] = {
     },
     StreamState.LEFT: dict.fromkeys(Standing, Verdict.STALE_STREAM),
 }
-"""By the state of the stream: what a message is that stands there. A message that stands somewhere
-else cannot be: what is first in a stream that is present was accepted, or passed over."""
+"""Verdict by state of the stream and standing. Missing pairs cannot occur: the first message of a
+present stream was accepted, or passed over."""
 
 
 class StreamAnswer(Record, frozen=True):
@@ -162,9 +161,8 @@ class Judgment(Record, frozen=True):
     """Verdicts on one run: its first ``duplicates`` messages are repetitions, and ``verdict``
     judges the rest.
 
-    Pure decisions about numbers; nothing is stored or sent here.
-    ``core/transfer/ordered_arrival.py`` says what they are based on, and why they keep messages
-    single and in order.
+    Pure decisions about numbers; nothing is stored or sent here. ``StreamState`` says what they are
+    based on, and why they keep messages single and in order.
     """
 
     verdict: Verdict

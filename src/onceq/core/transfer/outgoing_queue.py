@@ -111,9 +111,6 @@ def _outgoing(step: Step, stream: int) -> OutgoingQueue | None:
     return found if isinstance(found, OutgoingQueue) else None
 
 
-# ---- outgoing queue ------------------------------------------------------------------------------
-
-
 # ---- outgoing states -----------------------------------------------------------------------------
 
 

@@ -125,7 +125,7 @@ class Receive(_Receive):
     hold: bool = False
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         if self.after or self.lookup:
             check_lookups(self.after, self.lookup)
         self.seek = choice(Seek, self.seek) if self.seek else Seek.CURRENT
@@ -154,7 +154,7 @@ class Remove(Request):
     last: int
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         check_lookups(self.first, self.last)
 
 
@@ -208,7 +208,7 @@ class MoveMessage(Request):
     handle: int = 0
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         check_lookups(self.lookup)
 
 
@@ -229,7 +229,7 @@ class Reject(Request):
     why: str = ""
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         check_lookups(*self.lookups)
         check_failure(self.why)
 
@@ -248,7 +248,7 @@ class Claim(Request):
     ranges: Sequence[tuple[int, int]]
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         for first, last in self.ranges:
             check_lookups(first, last)
 
@@ -270,7 +270,7 @@ class Fetch(Request):
     bytes_max: int = 1 << 22
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         check_lookups(self.first, self.last)
 
 
@@ -305,7 +305,7 @@ class TakeRead(Request):
     keep: bool = False
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         check_lookups(self.first, self.last)
         _check_name(self.reader)
         _check_name(self.query)
@@ -326,7 +326,7 @@ class RenewHold(Request):
     lease_ms: int
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         if not 0 <= self.lease_ms <= LEASE_MS_MAX:
             raise InvalidParameter(f"a lease of {self.lease_ms} ms; it has 0 to {LEASE_MS_MAX}")
 
@@ -340,7 +340,7 @@ class ForgetReader(Request):
     reader: str
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         _check_name(self.reader)
 
 

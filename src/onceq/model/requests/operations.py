@@ -66,7 +66,7 @@ class Look(Request):
     part: str = ""
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         if not 0 <= self.limit < 1 << 31:
             raise InvalidParameter(f"a page of {self.limit} is none")
 
@@ -114,7 +114,7 @@ class SteerOutgoing(Request):
     action: Steer | str
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         if isinstance(self.action, str):
             self.action = choice(Steer, self.action.lower().removeprefix("eod_"))
 
@@ -146,7 +146,7 @@ class ResetStream(Request):
     dry_run: bool = False
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         _check_reason(self.reason)
 
 
@@ -184,7 +184,7 @@ class AcceptClock(Request):
     dry_run: bool = False
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         _check_reason(self.reason)
 
 
@@ -213,7 +213,7 @@ class HoldLog(Request):
     number: int = 0
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         self.verb = choice(Grip, self.verb)
         check_lookups(self.number)
 
@@ -272,7 +272,7 @@ class StartJob(_StartJob):
     id: str = ""
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         if isinstance(self.action, str) and self.action not in _ACTIONS:
             raise InvalidParameter(
                 f"there is no action {quoted(self.action)}; say one of {', '.join(_ACTIONS)}"
@@ -346,7 +346,7 @@ class SetRights(_SetRights):
     everywhere: bool = False
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         if not self.take:
             rights.check_word(self.who)
         grant = rights.grant_of(self.who, self.words, self.pattern)
@@ -380,7 +380,7 @@ class ExplainRight(_ExplainRight):
     queue: str = ""
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         if self.who:
             who = rights.actor_pattern(self.who).name
             if who is None:
@@ -422,7 +422,7 @@ class CreateToken(_CreateToken):
     __repr__ = repr_without("secret")
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         self.name = token_name(self.name)
         if not 0 <= self.age_s <= limits.TOKEN_AGE_S_MAX:
             raise InvalidParameter(
@@ -449,5 +449,5 @@ class RevokeToken(Request):
     name: str
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         self.name = token_name(self.name)

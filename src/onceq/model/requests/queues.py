@@ -72,7 +72,7 @@ class OpenQueue(Request):
     note: str = ""
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         self.access = choice(Access, self.access)
         self.share = choice(Share, self.share)
         self.note = self.note[:WORDS_MAX]
@@ -109,7 +109,7 @@ class CreateQueue(_CreateQueue):
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         values = self.values
         if "name" not in values:
             raise errors.InvalidParameter("a queue needs a name")
@@ -138,7 +138,7 @@ class SetQueue(Request):
     values: Mapping[str, Any]
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         self.values = queue_values(self.values)
 
 

@@ -123,7 +123,7 @@ class Begin(Request):
     idle_s: int = AS_SET
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         if not AS_SET <= self.idle_s <= IDLE_S_MAX:
             raise InvalidParameter(f"a transaction is left alone for at most {IDLE_S_MAX} s")
 
@@ -142,7 +142,7 @@ class Send(Request):
     items: Sequence[SendItem]
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         for item in self.items:
             item.check()
 
@@ -171,7 +171,7 @@ class Commit(Request):
     then: int = 0
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         if self.then < 0:
             raise InvalidParameter("numbers of transactions begin at 1")
         if self.id is not None:
@@ -197,7 +197,7 @@ class Abort(Request):
     blameless: bool = False
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         check_failure(self.why)
 
 
@@ -210,7 +210,7 @@ class AskOutcome(Request):
     id: TransactionId
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         check_id(self.id)
 
 

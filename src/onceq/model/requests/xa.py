@@ -32,7 +32,7 @@ class StartBranch(Request):
     how: Join = Join.NEW
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         self.how = choice(Join, self.how)
 
 
@@ -47,7 +47,7 @@ class EndBranch(Request):
     how: Leave = Leave.SUCCESS
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         self.how = choice(Leave, self.how)
 
 
@@ -71,7 +71,7 @@ class PrepareBranch(Request):
     items: Sequence[SendItem] = ()
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         for item in self.items:
             item.check()
 
@@ -96,7 +96,7 @@ class Promise(Request):
     items: Sequence[SendItem] = ()
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         if not agent_of(self.xid):
             raise InvalidParameter(f"{self.xid} names no database whose row decides it")
         for item in self.items:
@@ -169,7 +169,7 @@ class Enlist(_Drawn):
     partner: str
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         _check_partner(self.partner)
 
 
@@ -187,7 +187,7 @@ class AskDecision(Request):
     gtrid: bytes
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         _check_gtrid(self.gtrid)
 
 
@@ -214,7 +214,7 @@ class AskRows(Request):
     found: int = 0
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         _check_partner(self.agent)
 
 
@@ -227,7 +227,7 @@ class LeaveDecision(Request):
     gtrid: bytes
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         _check_gtrid(self.gtrid)
 
 
@@ -240,7 +240,7 @@ class DecisionDone(Request):
     gtrid: bytes
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         _check_gtrid(self.gtrid)
 
 
@@ -287,7 +287,7 @@ class CommitGroup(Request):
     digest: str = ""
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         _check_name(self.app, "an application", least=1)
         _check_name(self.query, "a query", least=0)
         if not 0 <= self.version <= VERSION_MAX:
@@ -325,7 +325,7 @@ class ForgetGroup(Request):
     app: str
 
     def check(self) -> None:
-        """See Request."""
+        """Refuse values that no rule has an answer for."""
         _check_name(self.app, "an application", least=1)
 
 

@@ -6,9 +6,10 @@ default, which stands for what an older queue manager does not say.
 
 Everything about a field is in its class. The line under ``Attributes`` gives its meaning; a
 ``Column`` in its annotation makes it a column of the tables that list such views. The command line,
-the console and the reference take columns from here (``columns``), and the core takes the values of
-fields from objects that have them under the same name (``copy_by_name``). So a new column is a new
-field of its view, and nothing else.
+the console and the reference take columns from here (``columns``). The core
+takes the values of fields from objects that have them under the same name (``copy_by_name``), and
+its functions (``outgoing_view`` and the like) give all others. So a new column is a field here, and
+a value there unless the object has an attribute of that name.
 
 Also here:
 

@@ -140,7 +140,7 @@ class Folder(NoopCatalog):  # type: ignore[misc]
 
 
 class IcebergTable:
-    """See the module."""
+    """An Iceberg table in a folder, which takes in the files of batches."""
 
     reader = "pyiceberg"
 

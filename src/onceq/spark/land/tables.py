@@ -91,7 +91,7 @@ LOG: Final = "_delta_log"
 
 
 class DeltaTable:
-    """See the module."""
+    """A Delta table in a folder, which takes in the files of batches."""
 
     reader = "deltalake"
 

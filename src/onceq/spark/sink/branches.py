@@ -74,7 +74,7 @@ def asked_again(
 
 
 class Line:
-    """See the module. For one thread."""
+    """The way to one queue manager. For one thread."""
 
     def __init__(self, address: str, patience: Patience, opened: Opened) -> None:
         """Args:
@@ -260,7 +260,7 @@ class Filling:
 
 
 def fence(manager: QueueManager, xid: Xid) -> None:
-    """See to it that a branch whose connection was lost is not prepared, and never will be.
+    """Make sure that a branch whose connection was lost is not prepared, and never will be.
 
     Raises:
         ServiceNotAvailable: The queue manager still takes it for being at work.

@@ -461,7 +461,7 @@ class _Parts:
         return task
 
     def _anchor(self, manager: bytes) -> None:
-        """See to it that the one that decides knows of branches there."""
+        """Make sure that the manager that decides knows of branches at another one."""
         assert self._home is not None
         assert self._attempt is not None
         xid = self._attempt.anchor(manager)

@@ -332,7 +332,7 @@ class _ManagerParts(ManagerResource):
     """Parts at one queue manager: batches as they came, and each in the order of its partitions."""
 
     def recover(self, prefix: bytes = b"") -> list[Xid]:
-        """See Resource."""
+        """Return the branches that are prepared here and can be ended from here, in their order."""
         found = [xid for xid in super().recover(prefix) if group_of(xid)]
         order: dict[bytes, int] = {}
         for xid in found:

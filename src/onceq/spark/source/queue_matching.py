@@ -92,7 +92,7 @@ log = logging.getLogger("onceq.spark")
 
 
 class Discovery:
-    """See the module.
+    """Finds the queues that a stream reads now, by name or pattern.
 
     Attributes:
         targets: The queues of now, by key.

@@ -149,7 +149,7 @@ def starting(
 
 
 class OnceqReader(DataSourceReader):  # type: ignore[misc]
-    """See the module."""
+    """Plans a batch read, and reads its ranges in tasks."""
 
     def __init__(self, options: SourceOptions, names: Sequence[str]) -> None:
         self._options = options

@@ -74,7 +74,7 @@ log = logging.getLogger("onceq.spark")
 
 
 class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """See the module. One object lives on the driver; tasks have copies of their own."""
+    """Reads queues as a stream. One object lives on the driver; tasks have copies of their own."""
 
     def __init__(
         self, options: SourceOptions, names: Sequence[str],
