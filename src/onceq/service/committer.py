@@ -46,9 +46,6 @@ from onceq.store.files import Files
 from onceq.store.log import LogStore
 from onceq.version import __version__
 
-# ---- committer -----------------------------------------------------------------------------------
-
-
 # ---- metrics -------------------------------------------------------------------------------------
 #
 # Counters of the service, which complete the metrics of the core.

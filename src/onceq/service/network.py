@@ -22,7 +22,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from onceq.errors import ConfigurationError, OnceqError, PortInUse
 from onceq.model.addresses import AddressBook, address_of, leads_home
@@ -172,6 +172,13 @@ class Reaching:
     def _failed(self, outgoing: int, reason: str, status: ConnectionStatus) -> None:
         sessions = self._host.engine.sessions
         self._host.use(None, lambda: sessions.connect_failed(outgoing, reason, status))
+
+
+def _log_unless_cut(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an exception that nothing awaits; not that of a connection that is cut at the stop: an
+    attempt that is cancelled before its TLS handshake leaves a future of uvloop's behind."""
+    if not isinstance(context.get("exception"), ConnectionError):
+        loop.default_exception_handler(context)
 
 
 def _is_own(address: str, homes: tuple[str, ...]) -> bool:
@@ -524,6 +531,7 @@ class AsyncNetwork:
     def stop_listening(self) -> None:
         """Stop accepting and making connections."""
         SPARES.forget(self._short)
+        self.loop.set_exception_handler(_log_unless_cut)
         while self._listeners:
             self._listeners.pop().close()
         self._reaching.stop()

@@ -168,6 +168,3 @@ def test_too_large_a_body_is_named() -> None:
     assert len(run.data) == PACKET_BYTES_MAX
     with pytest.raises(BodyTooLarge, match="message 1 of the batch"):
         encode_run(one, Run.of([b"", bytes(largest + 1)]), first_message=1)
-
-
-# ---- several destinations ------------------------------------------------------------------------

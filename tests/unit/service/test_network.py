@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import json
 import os
 import socket
@@ -478,3 +479,19 @@ def test_that_a_certificate_has_ended_is_told_when_it_does(
     assert rings == [100, 86_400]
     assert "nobody believes the certificate of this queue manager" in caplog.text
     assert "it has expired" in caplog.text
+
+
+def test_a_connection_that_is_cut_at_the_stop_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """uvloop leaves a future behind when an attempt is cancelled before its TLS handshake."""
+
+    async def work() -> None:
+        alpha = Host()
+        alpha.network.stop_listening()
+        for error in (ConnectionResetError(), ValueError("ours")):
+            asyncio.get_running_loop().create_future().set_exception(error)
+        await alpha.network.shut()
+
+    run(work)
+    gc.collect()
+    assert "ValueError: ours" in caplog.text
+    assert "ConnectionResetError" not in caplog.text
