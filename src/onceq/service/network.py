@@ -174,9 +174,9 @@ class Reaching:
         self._host.use(None, lambda: sessions.connect_failed(outgoing, reason, status))
 
 
-def _log_unless_cut(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log an exception that nothing awaits; not that of a connection that is cut at the stop: an
-    attempt that is cancelled before its TLS handshake leaves a future of uvloop's behind."""
+def log_unless_cut(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an exception that nothing awaits, unless a stop has cut a connection: an attempt that is
+    cancelled before its TLS handshake leaves a future of uvloop's behind."""
     if not isinstance(context.get("exception"), ConnectionError):
         loop.default_exception_handler(context)
 
@@ -531,7 +531,7 @@ class AsyncNetwork:
     def stop_listening(self) -> None:
         """Stop accepting and making connections."""
         SPARES.forget(self._short)
-        self.loop.set_exception_handler(_log_unless_cut)
+        self.loop.set_exception_handler(log_unless_cut)
         while self._listeners:
             self._listeners.pop().close()
         self._reaching.stop()
