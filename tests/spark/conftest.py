@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import subprocess
 import sys
@@ -13,30 +15,44 @@ from typing import Any
 import pytest
 
 import onceq
-from tests import nursery
+from tests import nursery, tiers
 from tests.scratch import scratch
+from tests.spark import starting
 
 pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onceq[spark]")
 
 FILES = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}  # fmt: skip
+"""To compile a plan takes longer than to interpret it for a few rows."""
+PRELOAD = Path(__file__).parent / "preload"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def java_classes(request: pytest.FixtureRequest) -> None:
+    """Every Java that these tests start, here and in processes of their own, starts quickly."""
+    if request.config.getoption("--tier") != tiers.QUICK:
+        starting.read_classes_from_archive()
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def spark(tmp_path_factory: pytest.TempPathFactory, java_classes: None) -> Iterator[Any]:
     """A local session, small and quiet."""
     from onceq.spark.runtime import QUICK, quiet_session
 
     more = {
-        **QUICK, "spark.driver.memory": "1g",
+        **QUICK, **INTERPRETED, "spark.driver.memory": "1g",
         "spark.sql.streaming.checkpointFileManagerClass": FILES,
     }  # fmt: skip
-    with (
-        scratch(tmp_path_factory, "spark") as place,
-        quiet_session("local[2]", "onceq tests", more, folder=place) as session,
-    ):
-        yield session
+    with scratch(tmp_path_factory, "spark") as place, contextlib.ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PYTHONPATH", str(PRELOAD), prepend=os.pathsep)
+            session = quiet_session("local[2]", "onceq tests", more, folder=place)
+            made = stack.enter_context(session)
+        yield made
 
 
 @pytest.fixture
