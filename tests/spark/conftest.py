@@ -24,27 +24,23 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onc
 FILES = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
-INTERPRETED = {
-    "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}  # fmt: skip
-"""To compile a plan takes longer than to interpret it for a few rows."""
 PRELOAD = Path(__file__).parent / "preload"
 
 
 @pytest.fixture(scope="session", autouse=True)
-def java_classes(request: pytest.FixtureRequest) -> None:
+def quick_java(request: pytest.FixtureRequest) -> None:
     """Every Java that these tests start, here and in processes of their own, starts quickly."""
     if request.config.getoption("--tier") != tiers.QUICK:
-        starting.read_classes_from_archive()
+        starting.start_quickly()
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory, java_classes: None) -> Iterator[Any]:
+def spark(tmp_path_factory: pytest.TempPathFactory, quick_java: None) -> Iterator[Any]:
     """A local session, small and quiet."""
     from onceq.spark.runtime import QUICK, quiet_session
 
     more = {
-        **QUICK, **INTERPRETED, "spark.driver.memory": "1g",
+        **QUICK, "spark.driver.memory": "1g",
         "spark.sql.streaming.checkpointFileManagerClass": FILES,
     }  # fmt: skip
     with scratch(tmp_path_factory, "spark") as place, contextlib.ExitStack() as stack:

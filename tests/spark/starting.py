@@ -1,7 +1,8 @@
-"""Java that starts quickly: with the classes of Spark read and checked before.
+"""Java that starts quickly: with the classes of Spark read and checked before, and small plans.
 
 A session of Spark loads ten thousand classes, which takes half of the time that it takes to start.
 Java keeps them in an archive (class data sharing) that a first, small session leaves when it ends.
+To compile plans, or the Java code itself to its fastest, takes longer than a few rows give back.
 """
 
 from __future__ import annotations
@@ -18,6 +19,12 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 SAY_NOTHING: Final = "-Xlog:disable -Xlog:all=error:stderr"
 """An archive that does not fit is not used; the command that starts Spark does not say so."""
+SMALL: Final = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dspark.sql.codegen.wholeStage=false "
+    "-Dspark.sql.codegen.factoryMode=NO_CODEGEN"
+)
+OPTIONS: Final = "SPARK_SUBMIT_OPTS"
+"""The variable from which each driver's Java has its options."""
 TRAINING_S_MAX: Final = 300
 TRAINING: Final = """
 import sys
@@ -35,19 +42,20 @@ with quiet_session("local[2]", "classes", QUICK, folder=place) as spark:
 """
 
 
-def read_classes_from_archive() -> None:
-    """Let each Spark that this process and its children start use the archive; make it before.
+def start_quickly() -> None:
+    """Let each Spark that this process and its children start do so; make the archive before.
 
-    A Java that cannot keep one starts as before.
+    A Java that cannot keep an archive does without.
     """
     from onceq.spark.runtime import ensure_java, slim_spark_home
 
     home, spark = Path(ensure_java()), Path(slim_spark_home())
     archive = spark / f"classes-{_key(home, spark)}.jsa"
+    os.environ[OPTIONS] = SMALL
     if not archive.exists():
         _make(archive)
     if archive.stat().st_size:
-        os.environ["SPARK_SUBMIT_OPTS"] = f"-XX:SharedArchiveFile={archive} {SAY_NOTHING}"
+        os.environ[OPTIONS] = f"{SMALL} -XX:SharedArchiveFile={archive} {SAY_NOTHING}"
 
 
 def _key(home: Path, spark: Path) -> str:
@@ -63,10 +71,10 @@ def _make(archive: Path) -> None:
     """Write the archive; an empty file if this Java makes none."""
     with tempfile.TemporaryDirectory(prefix="onceq-classes-") as folder:
         made = Path(folder) / "made.jsa"
-        options = f"-XX:ArchiveClassesAtExit={made} {SAY_NOTHING}"
+        options = f"{SMALL} -XX:ArchiveClassesAtExit={made} {SAY_NOTHING}"
         subprocess.run(
             [sys.executable, "-c", TRAINING, folder],
-            env={**os.environ, "SPARK_SUBMIT_OPTS": options}, cwd=ROOT,
+            env={**os.environ, OPTIONS: options}, cwd=ROOT,
             capture_output=True, timeout=TRAINING_S_MAX, check=False,
         )  # fmt: skip
         made.touch()
