@@ -22,4 +22,5 @@ def main(arguments: list[str]) -> int:
     """
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--durations=30", "--all"]
     command += ["-n", str(AT_ONCE), "--dist", "loadscope", "--max-worker-restart", "0"]
+    command += ["--no-loadscope-reorder"]  # as in tools/test.py: what takes long comes first
     return subprocess.run([*command, "tests", *arguments], cwd=ROOT, check=False).returncode

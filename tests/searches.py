@@ -1,11 +1,14 @@
-"""Searches: tests of which some run with a commit, and all where their room has changed.
+"""Searches: tests of which some run with a commit, and more where their room has changed.
 
 To plant every mistake, or to judge every image of a disk, takes an hour. Each commit draws some of
-them, so that all have their turn. All run where a file of their room has changed within a day
-before the commit that is tested, where the history does not say what has changed, and with the
-option ``--all`` of pytest, which ``python -m proof all`` gives.
+them, so that all have their turn. It draws three times as many where a file of their room has
+changed within a day before the commit that is tested, and where the history does not say what has
+changed: on a day of many commits every room changes, and each commit would repeat what the one
+before it has searched. All run with the option ``--all`` of pytest, which ``python -m proof all``
+gives.
 
-A test says so itself: ``@pytest.mark.search("store", few=5)`` runs five of its parameters.
+A test says so itself: ``@pytest.mark.search("store", few=5)`` runs five of its parameters, or
+fifteen.
 """
 
 from __future__ import annotations
@@ -31,7 +34,9 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
     "planted": (),
     "targets": ("proof/bench/",),
 }
-"""By kind of search: the folders of which a changed file runs all of it."""
+"""By kind of search: the folders of which a changed file runs more of it."""
+MORE: Final = 3
+"""Times as many are drawn where the room has changed."""
 
 
 def changed_files(root: Path) -> list[str] | None:
@@ -57,8 +62,8 @@ def changed_files(root: Path) -> list[str] | None:
     return sorted(set(named.splitlines()))
 
 
-def rooms_in_full(changed: Sequence[str] | None) -> set[str]:
-    """The kinds of search of which all run, because of what has changed."""
+def rooms_changed(changed: Sequence[str] | None) -> set[str]:
+    """The kinds of search of which more run, because of what has changed."""
     if changed is None:
         return set(ROOMS)
     return {
@@ -66,13 +71,13 @@ def rooms_in_full(changed: Sequence[str] | None) -> set[str]:
     }
 
 
-def left_out(items: Sequence[pytest.Item], commit: str, full: set[str]) -> list[pytest.Item]:
+def left_out(items: Sequence[pytest.Item], commit: str, changed: set[str]) -> list[pytest.Item]:
     """The parameters of searches that this commit does not draw.
 
     Args:
         items: Tests; of which those that are no search all run.
         commit: What draws.
-        full: Kinds of search of which all run.
+        changed: Kinds of search of which more run.
 
     Raises:
         pytest.UsageError: A mark is not as the module says.
@@ -84,11 +89,12 @@ def left_out(items: Sequence[pytest.Item], commit: str, full: set[str]) -> list[
             continue
         if len(mark.args) != 1 or mark.args[0] not in ROOMS or set(mark.kwargs) != {"few"}:
             raise pytest.UsageError(f"{item.nodeid}: @pytest.mark.search(KIND, few=N)")
-        if mark.args[0] not in full:
-            searches[item.nodeid.partition("[")[0]].append(item)
+        searches[item.nodeid.partition("[")[0]].append(item)
     dropped: list[pytest.Item] = []
     for name, found in searches.items():
-        few = found[0].get_closest_marker("search").kwargs["few"]  # type: ignore[union-attr]
+        mark = found[0].get_closest_marker("search")
+        assert mark is not None
+        few = mark.kwargs["few"] * (MORE if mark.args[0] in changed else 1)
         found.sort(key=lambda item: item.nodeid)
         kept = set(Random(f"{commit} {name}").sample(range(len(found)), min(few, len(found))))
         dropped += [item for index, item in enumerate(found) if index not in kept]
@@ -99,4 +105,4 @@ def drawn(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """What of these the commit that is checked out leaves out."""
     if not any(item.get_closest_marker("search") for item in items):
         return []
-    return left_out(items, commit_of(str(ROOT)), rooms_in_full(changed_files(ROOT)))
+    return left_out(items, commit_of(str(ROOT)), rooms_changed(changed_files(ROOT)))

@@ -225,7 +225,7 @@ PLANTS: dict[str, Plant] = {
 
 
 @pytest.mark.slow
-@pytest.mark.search("store", few=5)
+@pytest.mark.search("store", few=3)
 @pytest.mark.parametrize("name", sorted(PLANTS))
 def test_a_planted_mistake_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PLANTS[name](monkeypatch)

@@ -125,7 +125,7 @@ def test_a_store_that_syncs_again_is_found_out(monkeypatch: pytest.MonkeyPatch) 
         life.judge(next(iter(life.files.images(1))))
 
 
-@pytest.mark.search("store", few=15)
+@pytest.mark.search("store", few=6)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*sorted(SCENARIOS), *(f"random-{n}" for n in range(1, 30))])
 def test_the_disk_is_full_at_any_size(name: str) -> None:

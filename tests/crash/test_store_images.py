@@ -18,7 +18,7 @@ STEPS_OF_A_START = 16
 
 @pytest.mark.slow
 @pytest.mark.tier("rest")
-@pytest.mark.search("store", few=len(SCENARIOS))
+@pytest.mark.search("store", few=8)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
 def test_every_crash_point_and_image(name: str, part: int) -> None:

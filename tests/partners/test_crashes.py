@@ -46,7 +46,7 @@ def play(stage: Stage, kind: str, request: pytest.FixtureRequest) -> Play:
     return Play(stage, [of(request.getfixturevalue(name)) for name in FIXTURES[kind]])
 
 
-@pytest.mark.search("partners", few=24)
+@pytest.mark.search("partners", few=8)
 @pytest.mark.parametrize("what", CRASHES)
 @pytest.mark.parametrize("point", POINTS)
 @of_each_kind
@@ -73,7 +73,7 @@ def test_case_125_killed_before_the_decision_both_roll_back(play: Play, kind: st
     assert not play.stage.there
 
 
-@pytest.mark.search("partners", few=6)
+@pytest.mark.search("partners", few=4)
 @pytest.mark.parametrize("point", POINTS)
 @of_each_kind
 def test_the_application_goes_away(play: Play, kind: str, point: str) -> None:
@@ -85,7 +85,7 @@ def test_without_any_crash(play: Play, kind: str) -> None:
     assert play.case({}) == "committed"
 
 
-@pytest.mark.search("partners", few=8)
+@pytest.mark.search("partners", few=4)
 @pytest.mark.parametrize("what", ["both", "application", *KINDS])
 @pytest.mark.parametrize("point", [*SECOND, "before decide", "after decide"])
 @pytest.mark.parametrize("kind", [BOTH])

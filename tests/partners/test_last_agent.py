@@ -71,7 +71,7 @@ def test_without_any_crash(stage: LastStage, base: LastBase) -> None:
     assert stage.case({}, base, messages=3) == "committed"
 
 
-@pytest.mark.search("partners", few=24)
+@pytest.mark.search("partners", few=8)
 @pytest.mark.parametrize("what", CRASHES)
 @pytest.mark.parametrize("point", POINTS)
 @of_each_kind
@@ -100,7 +100,7 @@ def other(request: pytest.FixtureRequest, kind: str) -> Base:
     return MariaBase(request.getfixturevalue("mariadb"))
 
 
-@pytest.mark.search("partners", few=8)
+@pytest.mark.search("partners", few=4)
 @pytest.mark.parametrize("what", ["both", "application"])
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("kind", [MARIADB, SQLITE])

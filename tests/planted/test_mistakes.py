@@ -47,7 +47,7 @@ def find(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.search("worlds", few=20)
+@pytest.mark.search("worlds", few=8)
 @pytest.mark.parametrize("name", sorted(ALL))
 def test_the_mistake_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     find(name, monkeypatch)

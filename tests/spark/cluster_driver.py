@@ -50,6 +50,7 @@ def own_home(folder: Path) -> Path:
 
 def session(master: str, folder: Path) -> Any:
     from onceq.spark import prepare
+    from onceq.spark.runtime import QUICK
 
     prepare()
     os.environ["SPARK_HOME"] = str(own_home(folder))
@@ -60,6 +61,7 @@ def session(master: str, folder: Path) -> Any:
         SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.executor.extraJavaOptions", QUICK["spark.driver.extraJavaOptions"])
         .config("spark.executor.memory", "700m").config("spark.log.level", "OFF")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .getOrCreate()

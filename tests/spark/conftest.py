@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import subprocess
 import sys
@@ -13,18 +15,27 @@ from typing import Any
 import pytest
 
 import onceq
-from tests import nursery
+from tests import nursery, tiers
 from tests.scratch import scratch
+from tests.spark import starting
 
 pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onceq[spark]")
 
 FILES = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
+PRELOAD = Path(__file__).parent / "preload"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_java(request: pytest.FixtureRequest) -> None:
+    """Every Java that these tests start, here and in processes of their own, starts quickly."""
+    if request.config.getoption("--tier") != tiers.QUICK:
+        starting.start_quickly()
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def spark(tmp_path_factory: pytest.TempPathFactory, quick_java: None) -> Iterator[Any]:
     """A local session, small and quiet."""
     from onceq.spark.runtime import QUICK, quiet_session
 
@@ -32,11 +43,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         **QUICK, "spark.driver.memory": "1g",
         "spark.sql.streaming.checkpointFileManagerClass": FILES,
     }  # fmt: skip
-    with (
-        scratch(tmp_path_factory, "spark") as place,
-        quiet_session("local[2]", "onceq tests", more, folder=place) as session,
-    ):
-        yield session
+    with scratch(tmp_path_factory, "spark") as place, contextlib.ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PYTHONPATH", str(PRELOAD), prepend=os.pathsep)
+            session = quiet_session("local[2]", "onceq tests", more, folder=place)
+            made = stack.enter_context(session)
+        yield made
 
 
 @pytest.fixture

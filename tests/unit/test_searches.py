@@ -1,4 +1,4 @@
-"""Of a search a few parameters run with a commit, and all of it where its room has changed."""
+"""Of a search a few parameters run with a commit, and more of it where its room has changed."""
 
 from __future__ import annotations
 
@@ -44,10 +44,12 @@ def test_the_same_commit_draws_the_same_in_any_order() -> None:
     assert names[0] == names[1]
 
 
-def test_what_is_no_search_and_what_has_changed_runs_whole() -> None:
-    items = [*search_of(5, "tests/b.py::test_it", marked=False), *search_of(5), *search_of(1, "c")]
-    assert len(searches.left_out(items, "a commit", set())) == 3
-    assert searches.left_out(items, "a commit", {"store"}) == []
+def test_what_is_no_search_runs_whole_and_what_has_changed_runs_more() -> None:
+    items = [*search_of(5, "tests/b.py::test_it", marked=False), *search_of(9), *search_of(1, "c")]
+    assert len(searches.left_out(items, "a commit", set())) == 7
+    assert len(searches.left_out(items, "a commit", {"worlds"})) == 7
+    assert len(searches.left_out(items, "a commit", {"store"})) == 9 - 2 * searches.MORE
+    assert searches.left_out(search_of(5), "a commit", {"store"}) == []
 
 
 def test_a_mark_that_names_no_kind_is_an_error() -> None:
@@ -55,10 +57,10 @@ def test_a_mark_that_names_no_kind_is_an_error() -> None:
         searches.left_out([item("x", kind="stores")], "a commit", set())
 
 
-def test_a_changed_file_runs_all_of_its_room() -> None:
-    assert searches.rooms_in_full(["README.md"]) == set()
-    assert searches.rooms_in_full(["src/onceq/store/log.py"]) == {"store"}
-    assert searches.rooms_in_full(None) == set(searches.ROOMS)
+def test_a_changed_file_runs_more_of_its_room() -> None:
+    assert searches.rooms_changed(["README.md"]) == set()
+    assert searches.rooms_changed(["src/onceq/store/log.py"]) == {"store"}
+    assert searches.rooms_changed(None) == set(searches.ROOMS)
 
 
 def test_every_folder_that_is_named_is_there() -> None:

@@ -46,6 +46,9 @@ from proof.torture.spark.side import (
 
 VICTIMS = ("command", "command", "worker", "worker", "ALPHA")
 STOPPED = 130
+OPTIONS = "SPARK_SUBMIT_OPTS"
+"""The variable from which the command's Java has its options, settings of Spark among them."""
+JAVA = "spark.driver.extraJavaOptions"
 _BATCH = re.compile(r"batch \d+: ([\d,]+) messages")
 
 
@@ -60,13 +63,9 @@ class LandSide(SparkSide):
         self._command = [
             "-c", "from onceq.cli.main import main; main()", *arguments, "--master", "local[2,3]",
         ]  # fmt: skip
-        conf = folder / "conf"
-        conf.mkdir()
-        (conf / "spark-defaults.conf").write_text(
-            "".join(f"{name} {value}\n" for name, value in QUICK.items())
-        )
+        more = [QUICK[JAVA], *(f"-D{name}={QUICK[name]}" for name in QUICK if name != JAVA)]
         self._environment = {
-            **os.environ, "SPARK_CONF_DIR": str(conf),
+            **os.environ, OPTIONS: " ".join((os.environ.get(OPTIONS, ""), *more)),
             "TMPDIR": str(folder),  # what is killed leaves files there
         }  # fmt: skip
         self.said = ""
