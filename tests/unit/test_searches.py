@@ -1,4 +1,4 @@
-"""Of a search a few parameters run with a commit, and more of it where its room has changed."""
+"""Of a search a few parameters run with a commit, and all where code of its room has changed."""
 
 from __future__ import annotations
 
@@ -44,12 +44,10 @@ def test_the_same_commit_draws_the_same_in_any_order() -> None:
     assert names[0] == names[1]
 
 
-def test_what_is_no_search_runs_whole_and_what_has_changed_runs_more() -> None:
-    items = [*search_of(5, "tests/b.py::test_it", marked=False), *search_of(9), *search_of(1, "c")]
-    assert len(searches.left_out(items, "a commit", set())) == 7
-    assert len(searches.left_out(items, "a commit", {"worlds"})) == 7
-    assert len(searches.left_out(items, "a commit", {"store"})) == 9 - 2 * searches.MORE
-    assert searches.left_out(search_of(5), "a commit", {"store"}) == []
+def test_what_is_no_search_and_what_has_changed_runs_whole() -> None:
+    items = [*search_of(5, "tests/b.py::test_it", marked=False), *search_of(5), *search_of(1, "c")]
+    assert len(searches.left_out(items, "a commit", set())) == 3
+    assert searches.left_out(items, "a commit", {"store"}) == []
 
 
 def test_a_mark_that_names_no_kind_is_an_error() -> None:
@@ -57,10 +55,18 @@ def test_a_mark_that_names_no_kind_is_an_error() -> None:
         searches.left_out([item("x", kind="stores")], "a commit", set())
 
 
-def test_a_changed_file_runs_more_of_its_room() -> None:
-    assert searches.rooms_changed(["README.md"]) == set()
-    assert searches.rooms_changed(["src/onceq/store/log.py"]) == {"store"}
-    assert searches.rooms_changed(None) == set(searches.ROOMS)
+@pytest.mark.parametrize(
+    ("after", "same"),
+    [
+        ('"""Else."""\nclass A:\n    """B."""\n    x = 1  # Else.\n', True),
+        ('"""What."""\nclass A:\n    "C."\n    x = (\n        1\n    )\n', True),
+        ('"""What."""\nclass A:\n    """B."""\n    x = 2\n', False),
+        ('"""What."""\nclass A:\n    """B."""\n    y = 1\n', False),
+    ],
+)
+def test_texts_are_no_code(after: str, same: bool) -> None:
+    before = '"""What."""\nclass A:\n    """B."""\n    x = 1\n'
+    assert searches.is_same_code(before, after) == same
 
 
 def test_every_folder_that_is_named_is_there() -> None:
@@ -78,10 +84,28 @@ def test_the_history_says_what_has_changed_within_a_day(tmp_path: Path) -> None:
             env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **times, **names},
         )  # fmt: skip
 
-    assert searches.changed_files(tmp_path) is None, "no repository"
+    everything = set(searches.ROOMS)
+    assert searches.changed_rooms(tmp_path) == everything, "no repository"
     git("init")
-    for name, at_s in (("old", NOW_S - DAY_S - 1), ("new", NOW_S - 10), ("newest", NOW_S)):
-        (tmp_path / name).write_text(name)
-        git("add", name)
-        git("commit", "-m", name, at_s=at_s)
-    assert searches.changed_files(tmp_path) == ["new", "newest"]
+    rooms = ("src/onceq/store", "src/onceq/partners", "docs")
+    for room in rooms:
+        (tmp_path / room).mkdir(parents=True)
+    git("commit", "--allow-empty", "-m", "young", at_s=NOW_S - DAY_S + 1)
+    assert searches.changed_rooms(tmp_path) == everything, "it is younger than a day"
+
+    def write(*texts: str, at_s: int) -> None:
+        for room, text in zip(rooms, texts, strict=True):
+            (tmp_path / room / "a.py").write_text(text)
+        git("add", ".")
+        git("commit", "-m", "x", at_s=at_s)
+
+    git("commit", "--amend", "--allow-empty", "-m", "old", at_s=NOW_S - DAY_S - 9)
+    write("a = 1", "a = 1", "a = 1", at_s=NOW_S - DAY_S - 1)
+    write("a = 1  # Why.", "a = 2", "a = 2", at_s=NOW_S)
+    assert searches.changed_rooms(tmp_path) == {"partners"}
+    write("a = 2", "a = 1", "a = 2", at_s=NOW_S)
+    assert searches.changed_rooms(tmp_path) == {"store"}, "the other is as it was a day before"
+    (tmp_path / rooms[1] / "b.py").write_text("")
+    git("add", ".")
+    git("commit", "-m", "new")
+    assert searches.changed_rooms(tmp_path) == {"store", "partners"}
