@@ -107,7 +107,7 @@ def test_after_a_send_that_dooms_nothing_begins(a: Node, monkeypatch: pytest.Mon
         raise InsufficientResources("full")
 
     first, second = taken(a), next(a.numbers)
-    monkeypatch.setattr(unit_of_work, "prepared_all", full)
+    monkeypatch.setattr(unit_of_work, "check_all_sends", full)
     doomed = SendFailed(Q)
     a.running.manager._step.units.transactions[a.owner, first].doomed = doomed
     answers = together(a, requests.Commit(first, then=second), held(a, second))

@@ -1,9 +1,9 @@
 """The queue manager: one pure function of its state, an input and the time.
 
-``step`` hands each input to its rule. A rule is a function of one of the modules in ``ROOMS`` that
-says by ``rule_for`` which request or input it decides. Nothing here waits, reads a clock or touches
-a file, so the same manager runs in production and in the simulator, and equal inputs give equal
-decisions (I27).
+``step`` hands each input to its rule. A rule is a function of one of the modules in
+``RULE_MODULES`` that says by ``rule_for`` which request or input it decides. Nothing here waits,
+reads a clock or touches a file, so the same manager runs in production and in the simulator, and
+equal inputs give equal decisions (I27).
 
 Also here:
 
@@ -157,7 +157,7 @@ def _still_there(
 # ---- manager -------------------------------------------------------------------------------------
 
 
-ROOMS: Final = (
+RULE_MODULES: Final = (
     acknowledgments, arrival, copies, damage, directory_rules, entrance, jobs, lookup, operations,
     peer_operations, receive, receive_exact, rights, second_phase, sessions, trail, transmit,
     unit_of_work, views, xa_branch,

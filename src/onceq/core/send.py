@@ -239,7 +239,7 @@ _WRONG_KIND: Final = {
 """Why a queue refuses a message, by whether that was sent in a transaction."""
 
 
-def prepare(
+def check_send(
     step: Step, item: SendItem, tx: OpenTransaction | None, *, transactional: bool, by: str
 ) -> CheckedBatch:
     """Check one batch and find its destinations; nothing is stored yet.
@@ -579,7 +579,7 @@ def _end_here(
     end_at_hand(build, what, ending, reason)
 
 
-def prepared_all(
+def check_all_sends(
     step: Step, items: Sequence[SendItem], tx: OpenTransaction | None, by: str
 ) -> list[CheckedBatch]:
     """Prepare several batches, all or none; on an error everything is as before.
@@ -599,7 +599,7 @@ def prepared_all(
     made: list[CheckedBatch] = []
     try:
         for item in items:
-            p = prepare(step, item, tx, transactional=tx is not None, by=by)
+            p = check_send(step, item, tx, transactional=tx is not None, by=by)
             if tx is not None:
                 tx.bytes += p.size
                 tx.messages += len(item.bodies.lengths)

@@ -185,7 +185,7 @@ _NO_MANAGER: Final = "it has shown no certificate of a queue manager"
 # ---- who it is ---------------------------------------------------------------------------------
 
 
-def application(shown: Shown) -> Identification:
+def identify_application(shown: Shown) -> Identification:
     """Who an application is."""
     if shown.token:
         return Identification(Proof.TOKEN, Actor(ActorKind.TOKEN, shown.token))
@@ -200,13 +200,13 @@ def application(shown: Shown) -> Identification:
     return SOMEBODY
 
 
-def watcher(shown: Shown, house: House) -> Identification:
+def identify_watcher(shown: Shown, house: House) -> Identification:
     """Who reads metrics: an address that is believed without proof, or an application."""
     found = by_address(shown.address, house) if shown.address in house.plain else None
-    return found or application(shown)
+    return found or identify_application(shown)
 
 
-def peer(shown: Shown, house: House) -> Identification | str:
+def identify_peer(shown: Shown, house: House) -> Identification | str:
     """Who a queue manager is, or why it is not spoken with."""
     if shown.over in (Over.TLS, Over.HTTPS) and shown.claims is not None:
         found = certified(shown.claims)

@@ -43,11 +43,11 @@ from onceq.model.identification import (
     Identification,
     Over,
     Shown,
-    application,
     by_address,
+    identify_application,
+    identify_peer,
+    identify_watcher,
     is_near,
-    peer,
-    watcher,
 )
 from onceq.model.identity import NO_GUID, Identity, guid_bytes
 from onceq.model.limits import CERTIFICATE_WARN_DAYS
@@ -128,7 +128,7 @@ def at_socket(own: socket.socket) -> str:
     uid = _at_unix(own)
     if uid is None:
         return LOCAL
-    who = application(Shown(Over.SOCKET, account=account(uid))).actor
+    who = identify_application(Shown(Over.SOCKET, account=account(uid))).actor
     return LOCAL if who.free else str(who)
 
 
@@ -200,20 +200,21 @@ class EntranceRule:
 
 RULES: Final[Mapping[Entrance, EntranceRule]] = {
     Entrance.PEERS: EntranceRule(
-        plain=by_address, secure=False, refusal=NOT_LISTED, who=peer, alpn=PEERS,
+        plain=by_address, secure=False, refusal=NOT_LISTED, who=identify_peer, alpn=PEERS,
     ),
     Entrance.POSTS: EntranceRule(
-        plain=by_address, secure=True, refusal=f"{NOT_LISTED}, and it speaks no TLS", who=peer,
-        http=True,
+        plain=by_address, secure=True, refusal=f"{NOT_LISTED}, and it speaks no TLS",
+        who=identify_peer, http=True,
     ),
     # Without TLS it listens on this computer alone.
     Entrance.APPLICATIONS: EntranceRule(
         plain=lambda address, house: True, secure=True, refusal="",
-        who=lambda shown, house: application(shown), alpn=APPLICATIONS,
+        who=lambda shown, house: identify_application(shown), alpn=APPLICATIONS,
     ),
     Entrance.WATCHERS: EntranceRule(
         plain=is_near, secure=False,
-        refusal=f"{NOT_LISTED}, and there is no certificate for TLS", who=watcher, http=True,
+        refusal=f"{NOT_LISTED}, and there is no certificate for TLS",
+        who=identify_watcher, http=True,
     ),
 }  # fmt: skip
 

@@ -20,7 +20,7 @@ from typing import Final
 
 from onceq.core.manager import Manager
 from onceq.errors import AccessDenied, MalformedPacket, ManagerAway
-from onceq.model.identification import Over, Shown, application
+from onceq.model.identification import Over, Shown, identify_application
 from onceq.model.limits import TOKEN_ADDRESSES_MAX, WRONG_TOKENS_A_S, WRONG_TOKENS_AT_ONCE
 from onceq.model.policy import Door
 from onceq.model.record import Record, repr_without
@@ -181,7 +181,7 @@ def _raw(proof: str) -> bytes:
 
 def actor_of(token: Token) -> Actor:
     """Return the actor that a token stands for."""
-    return application(Shown(Over.TCP, token=token.name)).actor
+    return identify_application(Shown(Over.TCP, token=token.name)).actor
 
 
 def unproven() -> AccessDenied:

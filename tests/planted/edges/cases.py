@@ -53,9 +53,9 @@ def _what_is_named_may_be_looked_at(patch: pytest.MonkeyPatch) -> None:
 
 def _refused_sends_leave_their_lifetimes(patch: pytest.MonkeyPatch) -> None:
     """The lifetimes of a transaction are those of its first send, whether it went well or not."""
-    before = send.prepared_all
+    before = send.check_all_sends
 
-    def prepared_all(step: Any, items: Any, tx: Any, by: Any) -> Any:
+    def check_all_sends(step: Any, items: Any, tx: Any, by: Any) -> Any:
         try:
             return before(step, items, tx, by)
         finally:
@@ -63,7 +63,7 @@ def _refused_sends_leave_their_lifetimes(patch: pytest.MonkeyPatch) -> None:
                 p = items[0].properties
                 tx.lifetimes = (p.time_to_reach_queue, p.time_to_be_received)
 
-    patch.setattr(unit_of_work, "prepared_all", prepared_all)
+    patch.setattr(unit_of_work, "check_all_sends", check_all_sends)
 
 
 def _order_of_asked_priorities(patch: pytest.MonkeyPatch) -> None:

@@ -46,11 +46,11 @@ def _only_quotas_doom(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _last_sends_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a commit brings along and is refused is left out, and the rest is committed."""
-    from onceq.core.send import prepared_all
+    from onceq.core.send import check_all_sends
 
     def last_sends(step, item, tx):  # type: ignore[no-untyped-def]
         try:
-            return prepared_all(step, item.items, tx, "")
+            return check_all_sends(step, item.items, tx, "")
         except errors.Refused:
             return []
 

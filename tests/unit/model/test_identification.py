@@ -16,9 +16,9 @@ from onceq.model.identification import (
     Over,
     Proof,
     Shown,
-    application,
     certified,
-    peer,
+    identify_application,
+    identify_peer,
     why_not_guid,
     why_not_name,
 )
@@ -40,7 +40,7 @@ def manager(guid: bytes = BETA, name: str = "BETA", *hosts: str) -> Identificati
 
 def known(shown: Shown, house: House) -> Identification:
     """Somebody who is spoken with."""
-    found = peer(shown, house)
+    found = identify_peer(shown, house)
     assert isinstance(found, Identification)
     return found
 
@@ -55,24 +55,24 @@ def test_each_proof_has_its_row() -> None:
 @pytest.mark.parametrize("over", [Over.TCP, Over.TLS, Over.HTTP, Over.HTTPS])
 def test_no_account_speaks_over_tcp(over: Over) -> None:
     """What the system's table says of a connection that has ended is account 0."""
-    assert application(Shown(over, "127.0.0.1", account=ROOT)) == SOMEBODY
+    assert identify_application(Shown(over, "127.0.0.1", account=ROOT)) == SOMEBODY
 
 
 def test_an_application_has_its_token_or_its_certificate_or_its_account() -> None:
     claims = Claims(name="billing")
     both = Shown(Over.SOCKET, account=ROOT, claims=claims, token="t")
-    assert application(both).actor == Actor(ActorKind.TOKEN, "t")
+    assert identify_application(both).actor == Actor(ActorKind.TOKEN, "t")
     shown = Shown(Over.TLS, "10.1.1.1", claims)
-    assert application(shown).actor == Actor(ActorKind.CERTIFICATE, "billing")
-    own = application(Shown(Over.SOCKET, account=ROOT))
+    assert identify_application(shown).actor == Actor(ActorKind.CERTIFICATE, "billing")
+    own = identify_application(Shown(Over.SOCKET, account=ROOT))
     assert (own.proof, own.actor) == (Proof.ACCOUNT, Actor(ActorKind.ACCOUNT, "root", free=True))
-    assert application(Shown(Over.SOCKET)) == SOMEBODY, "the system does not say"
+    assert identify_application(Shown(Over.SOCKET)) == SOMEBODY, "the system does not say"
 
 
 def test_with_an_identity_no_address_of_loopback_is_believed() -> None:
     for over in (Over.TCP, Over.HTTP):
         assert known(Shown(over, "127.0.0.1"), BARE) == ON_THIS_COMPUTER
-        assert "plain_peers" in str(peer(Shown(over, "127.0.0.1"), SURE))
+        assert "plain_peers" in str(identify_peer(Shown(over, "127.0.0.1"), SURE))
         assert known(Shown(over, "10.1.2.3"), PLAIN).proof is Proof.ADDRESS
     assert known(Shown(Over.HTTPS, "127.0.0.1"), BARE) == ON_THIS_COMPUTER
     assert known(Shown(Over.HTTPS, "127.0.0.1"), SURE) == SOMEBODY
@@ -81,7 +81,7 @@ def test_with_an_identity_no_address_of_loopback_is_believed() -> None:
 def test_in_tls_a_queue_manager_shows_its_certificate() -> None:
     assert known(Shown(Over.TLS, "10.1.1.1", Claims(BETA)), SURE).guid == BETA
     for claims in (None, Claims(), Claims(name="billing")):
-        assert "no certificate" in str(peer(Shown(Over.TLS, "127.0.0.1", claims), SURE))
+        assert "no certificate" in str(identify_peer(Shown(Over.TLS, "127.0.0.1", claims), SURE))
 
 
 # ---- for whom it may speak ---------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from onceq.errors import AccessDenied, MalformedPacket, ServiceNotAvailable
-from onceq.model.identification import Over, Shown, application, is_private
+from onceq.model.identification import Over, Shown, identify_application, is_private
 from onceq.model.limits import (
     LOG_LINES_AT_ONCE,
     TOKEN_ADDRESSES_MAX,
@@ -195,7 +195,7 @@ def _certificate(*names: str, uris: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def _holder(certificate: Any) -> Actor:
-    return application(Shown(Over.TLS, THERE, claims_of(certificate))).actor
+    return identify_application(Shown(Over.TLS, THERE, claims_of(certificate))).actor
 
 
 def test_a_certificate_says_by_its_common_name_who_it_is() -> None:

@@ -35,7 +35,7 @@ from onceq.core.receive.entrance import Why, check_taking
 from onceq.core.receive.lookup import ordered
 from onceq.core.receive.receive import expire_at, expire_some
 from onceq.core.rights import MONITOR, check_all, may, of_job, sends
-from onceq.core.send import add_puts, prepare
+from onceq.core.send import add_puts, check_send
 from onceq.core.state.branch_table import Marks
 from onceq.core.state.job_table import Failed, Job, JobMark, Source
 from onceq.core.state.outgoing_queues import OutgoingQueue
@@ -331,7 +331,7 @@ def _prepared(
                 deed.item.check()
                 if actor is not None:
                     check_all(step, actor, sends(step, (deed.item,)))
-                checked = prepare(
+                checked = check_send(
                     step, deed.item, None, transactional=deed.transactional,
                     by="" if actor is None else str(actor),
                 )  # fmt: skip

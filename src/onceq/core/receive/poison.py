@@ -43,7 +43,7 @@ AT_WORK: Final = -1
 """Replaces a time: messages are being moved back."""
 
 
-def given_back(step: Step, back: Sequence[RangeChange]) -> None:
+def apply_poison_policy(step: Step, back: Sequence[RangeChange]) -> None:
     """Apply the policy to messages that an aborted transaction has put back in their places."""
     found: dict[int, list[Place]] = {}
     for held in back:

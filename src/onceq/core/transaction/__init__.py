@@ -1,5 +1,5 @@
 """Units of work: transactions of one client, branches of XA transactions, and committed groups.
 
-All of them take effect by ``unit_of_work.take_effect``, and ``put_back`` undoes them; one record
-decides each.
+All of them take effect by ``unit_of_work.take_effect``, and ``unlock_received`` undoes them; one
+record decides each.
 """

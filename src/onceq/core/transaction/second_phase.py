@@ -59,14 +59,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onceq import errors
-from onceq.core.receive.poison import given_back
+from onceq.core.receive.poison import apply_poison_policy
 from onceq.core.state.branch_table import Group, Marks
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import Change
 from onceq.core.state.setups import GroupCommitted, GroupForgotten
 from onceq.core.step.step import ChangeBuilder, Step, Timer, refusal, rule_for
 from onceq.core.step.units import GroupOver, OpenTransaction
-from onceq.core.transaction.unit_of_work import PHASES, Verb, put_back, release, take_effect
+from onceq.core.transaction.unit_of_work import PHASES, Verb, release, take_effect, unlock_received
 from onceq.model.branches import (
     Phase,
     Xid,
@@ -135,10 +135,10 @@ def undo_promised(step: Step, tx: OpenTransaction, *, by_hand: Phase | None = No
     assert tx.branch, "only what is prepared is undone by a record of its own"
     release(step, tx)
     build = ChangeBuilder(step)
-    back = put_back(build, tx.receives)
+    back = unlock_received(build, tx.receives)
     build.change.marks = Marks(tx.branch, by_hand)
     step.record(build.change)
-    given_back(step, back)
+    apply_poison_policy(step, back)
 
 
 # ---- abandoned branches --------------------------------------------------------------------------

@@ -25,8 +25,8 @@ from onceq.core.ending.ending import end_range, purged_meanwhile
 from onceq.core.ending.table import Ending
 from onceq.core.inputs import OwnerGone
 from onceq.core.receive.entrance import forget_reader
-from onceq.core.receive.poison import given_back
-from onceq.core.send import add_puts, prepare, prepared_all
+from onceq.core.receive.poison import apply_poison_policy
+from onceq.core.send import add_puts, check_all_sends, check_send
 from onceq.core.state.branch_table import Marks
 from onceq.core.state.position_block import PURGING
 from onceq.core.state.queues import Queue
@@ -207,11 +207,11 @@ def send(step: Step, item: Send) -> None:
     if item.transaction:
         tx = step.units.find(item.owner, item.transaction, step.now)
         before = tx.bytes
-        tx.sends += prepared_all(step, item.items, tx, step.who.get(item.owner, ""))
+        tx.sends += check_all_sends(step, item.items, tx, step.who.get(item.owner, ""))
         step.units.open_bytes += tx.bytes - before
         step.answer(item.owner, item.request, None)
         return
-    sends = prepared_all(step, item.items, None, step.who.get(item.owner, ""))
+    sends = check_all_sends(step, item.items, None, step.who.get(item.owner, ""))
     build = ChangeBuilder(step)
     step.units.promise(sends, -1)
     first, count = add_puts(build, sends, transaction=0)
@@ -263,10 +263,10 @@ def commit(step: Step, item: Commit) -> None:
     elif len(item.items) == 1:
         # Nothing is promised for what takes effect here and now, completely.
         by = step.who.get(item.owner, "")
-        sends = [prepare(step, item.items[0], None, transactional=True, by=by)]
+        sends = [check_send(step, item.items[0], None, transactional=True, by=by)]
     else:
         tx = OpenTransaction(item.owner, 0, step.now.wall_s)
-        sends = prepared_all(step, item.items, tx, step.who.get(item.owner, ""))
+        sends = check_all_sends(step, item.items, tx, step.who.get(item.owner, ""))
         # Before they take effect: dead letters and acknowledgments of this change ask how full
         # queues are, and would count both the promise and the put.
         step.units.promise(sends, -1)
@@ -309,7 +309,7 @@ def last_sends(step: Step, item: Commit | Promise, tx: OpenTransaction) -> list[
         SendFailed: A send was refused.
     """
     try:
-        made = prepared_all(step, item.items, tx, step.who.get(item.owner, ""))
+        made = check_all_sends(step, item.items, tx, step.who.get(item.owner, ""))
     except errors.OnceqError:
         if tx.doomed is None:
             raise
@@ -384,11 +384,11 @@ def undo(step: Step, tx: OpenTransaction, why: str = "", *, blameless: bool = Fa
         places = [[held.queue, held.lane, held.first, held.count] for held in tx.receives]
         step.setup(FailureTold(places, why), forced=False)
     build = ChangeBuilder(step)
-    back = put_back(build, tx.receives, Op.RETURN if blameless else Op.UNLOCK)
+    back = unlock_received(build, tx.receives, Op.RETURN if blameless else Op.UNLOCK)
     # If a crash loses this, a restart decides it again: it unlocks what no transaction holds.
     step.record(build.change, forced=False)
     if back:
-        given_back(step, back)
+        apply_poison_policy(step, back)
 
 
 def release(step: Step, tx: OpenTransaction) -> None:
@@ -405,7 +405,7 @@ def release(step: Step, tx: OpenTransaction) -> None:
     step.emptied.update(dict.fromkeys(tx.targets))
 
 
-def put_back(
+def unlock_received(
     build: ChangeBuilder, receives: list[HeldRange], op: Op = Op.UNLOCK
 ) -> list[HeldRange]:  # fmt: skip
     """Unlock in a change what was received; return what is in its place again."""

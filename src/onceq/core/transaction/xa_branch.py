@@ -39,7 +39,7 @@ from typing import Any
 from onceq import errors
 from onceq.core.decision import Notice
 from onceq.core.names import one_name
-from onceq.core.send import prepared_all, store_packets
+from onceq.core.send import check_all_sends, store_packets
 from onceq.core.state import setups
 from onceq.core.state.branch_table import PreparedBranch
 from onceq.core.state.outgoing_queues import OutgoingQueue
@@ -298,7 +298,7 @@ def prepare(step: Step, item: requests.PrepareBranch) -> None:
             )
         before = tx.bytes
         try:
-            tx.sends += prepared_all(step, item.items, tx, step.known_by(item.owner))
+            tx.sends += check_all_sends(step, item.items, tx, step.known_by(item.owner))
         except errors.OnceqError:
             # The vote reports a refusal that dooms the branch.
             if tx.doomed is None:

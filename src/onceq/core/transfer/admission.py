@@ -48,7 +48,7 @@ class ArrivalVerdict(Record, frozen=True):
 
     Attributes:
         refusal: Class of the negative acknowledgment for the messages that its queue refuses
-            (``fates`` says which, if it is the quota); 0: it refuses none.
+            (``split_by_quota`` says which, if it is the quota); 0: it refuses none.
         turned_away: Why none is stored or refused now, and the sender is told (``TurnedAway``);
             0: it is not turned away.
         later: There is no room, and the sender is not told why: the session is closed.
@@ -127,7 +127,7 @@ def refusal_room(step: Step, run: ArrivedRun, refusal: int) -> bool:
     return known(step, run.source) or answer_room(step, order_queue_of(run.source).key())
 
 
-def fates(
+def split_by_quota(
     step: Step, queue: Queue | None, packets: Run, refusal: int
 ) -> list[tuple[int, Run, int]]:
     """Return the parts of a run that share a fate: the index of the first message, the messages,
@@ -187,7 +187,7 @@ def refusal_of(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None, siz
         return MessageClass.NACK_BAD_ENCRYPTION
     if _too_late(step, run):
         return MessageClass.NACK_REACH_QUEUE_TIMEOUT
-    # The last check: ``fates`` splits a run only if nothing but the quota refuses it.
+    # The last check: ``split_by_quota`` splits a run only if nothing but the quota refuses it.
     if queue.properties.quota_kb != QUOTA_UNLIMITED_KB and over_quota(step, queue, size):
         queue_full(step, queue)
         return MessageClass.NACK_QUEUE_EXCEED_QUOTA

@@ -44,9 +44,9 @@ from onceq.core.transfer.abandoned_streams import acked_strangely
 from onceq.core.transfer.admission import (
     ending_of,
     expect_answers,
-    fates,
     refusal_of,
     room_for,
+    split_by_quota,
     trim_run,
 )
 from onceq.core.transfer.connecting import connect
@@ -118,7 +118,7 @@ def plain(step: Step, peer: Peer, run: ArrivedRun) -> bool:
         return False
     if run.acknowledge or run.receipts:
         expect_answers(step, peer, run, refusal)
-    for first, part, why in fates(step, queue, packets, refusal):
+    for first, part, why in split_by_quota(step, queue, packets, refusal):
         places = new[first : first + len(part.lengths)]
         build = ChangeBuilder(step)
         numbers = array("I", (run.message_numbers[i] for i in places))

@@ -38,8 +38,8 @@ from onceq.core.transfer.admission import (
     admit,
     ending_of,
     expect_answers,
-    fates,
     room_for,
+    split_by_quota,
     trim_run,
 )
 from onceq.core.transfer.order_acknowledgments import beginning_missing, schedule_ack
@@ -282,7 +282,7 @@ def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | No
             lives.check_first_run(step, run, progress, skip)
         # One record for each part: after a crash in between, the progress is at the end of a part,
         # and the sender brings the rest again.
-        parts = fates(step, queue, packets, refusal) if refusal else [(0, packets, 0)]
+        parts = split_by_quota(step, queue, packets, refusal) if refusal else [(0, packets, 0)]
         for first, part, why in parts:
             _take(step, run, key, queue, part, skip + first, why)
         # A new lookup: applying the record of a stream's first run has made the entry.

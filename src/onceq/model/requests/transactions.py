@@ -152,7 +152,7 @@ class Commit(Request):
 
     Transaction 0 commits the items alone, as one transaction. If an item is wrong in itself
     nothing happens: the answer is the error and the transaction stays open as it was. If a send
-    of the transaction was refused because of the state of things (``prepared_all``), now or
+    of the transaction was refused because of the state of things (``check_all_sends``), now or
     before, the transaction is undone: the answer is SendFailed.
 
     Attributes:

@@ -13,7 +13,15 @@ from onceq.core.state.outgoing_queues import OutgoingQueue
 from onceq.core.state.positions import Link
 from onceq.errors import InvalidParameter, QueueNotFound
 from onceq.model import requests
-from onceq.model.identification import Claims, House, Identification, Over, Shown, certified, peer
+from onceq.model.identification import (
+    Claims,
+    House,
+    Identification,
+    Over,
+    Shown,
+    certified,
+    identify_peer,
+)
 from onceq.model.identity import guid_text
 from onceq.model.message import PLAIN
 from onceq.model.run import Run
@@ -33,7 +41,7 @@ def member(guid: bytes, name: str) -> Identification:
 
 def plain(*guids: bytes, address: str = HOST) -> Identification:
     """At an address of ``plain_peers``."""
-    found = peer(Shown(Over.TCP, address), House(True, {address: frozenset(guids)}))
+    found = identify_peer(Shown(Over.TCP, address), House(True, {address: frozenset(guids)}))
     assert isinstance(found, Identification)
     return found
 
