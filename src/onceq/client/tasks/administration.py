@@ -69,7 +69,7 @@ class AsyncManagerTokens(AsyncManagerPart):
 
 
 class AsyncManagerLists(AsyncManagerPart):
-    """Distribution lists of the directory."""
+    """Distribution lists of the directory: one name that leads to many queues."""
 
     create = tasks(operate.create_list)
     add = tasks(operate.add_to_list)
@@ -80,7 +80,7 @@ class AsyncManagerLists(AsyncManagerPart):
 
 
 class AsyncManagerRights(AsyncManagerPart):
-    """Who may do what."""
+    """Rights: who may do what, at the queue manager and at its queues."""
 
     grant = tasks(admin.grant)
     revoke = tasks(admin.revoke)
@@ -207,7 +207,7 @@ class AsyncManagerConnection(AsyncConnected):
 
     @property
     def rights(self) -> AsyncManagerRights:
-        """Who may do what."""
+        """Rights: who may do what, at the queue manager and at its queues."""
         return AsyncManagerRights(self)
 
     @property

@@ -70,7 +70,7 @@ class ManagerTokens(ManagerPart):
 
 
 class ManagerLists(ManagerPart):
-    """Distribution lists of the directory."""
+    """Distribution lists of the directory: one name that leads to many queues."""
 
     create = threads(operate.create_list)
     add = threads(operate.add_to_list)
@@ -81,7 +81,7 @@ class ManagerLists(ManagerPart):
 
 
 class ManagerRights(ManagerPart):
-    """Who may do what."""
+    """Rights: who may do what, at the queue manager and at its queues."""
 
     grant = threads(admin.grant)
     revoke = threads(admin.revoke)
@@ -205,7 +205,7 @@ class ManagerConnection(Connected):
 
     @property
     def rights(self) -> ManagerRights:
-        """Who may do what."""
+        """Rights: who may do what, at the queue manager and at its queues."""
         return ManagerRights(self)
 
     @property
