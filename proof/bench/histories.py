@@ -315,7 +315,8 @@ class World:
         rows = batch.rows(what)
         number = batch.first + rows
         batch.sender.add(
-            len(rows), time_us, event=what, kind="outgoing", queue=self._named(batch),
+            len(rows), time_us, rows if what == "committed" else None,
+            event=what, kind="outgoing", queue=self._named(batch),
             place=FIRST_PLACE + batch.queue, lookupId=LOOKUP_OUTGOING + number,
             stream=batch.stream, number=number, **more, **taken(batch.packet, what, rows),
         )  # fmt: skip

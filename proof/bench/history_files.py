@@ -72,20 +72,23 @@ class Manager:
         self.counters[queue] = first + count - 1
         return first + np.arange(count)
 
-    def add(self, count: int, time_us: int, **columns: Value) -> None:
-        """Rows in records of their own.
+    def add(self, count: int, time_us: int, at: Ints | None = None, /, **columns: Value) -> None:
+        """Add rows in records of their own.
 
         Args:
             time_us: Shortly before the first.
+            at: Places of the rows in their records, in order, if some are missing: what was
+                committed together stays in one record.
             columns: By the names of ``history.columns``.
         """
         if not count:
             return
-        at = np.arange(count)
+        at = np.arange(count) if at is None else at
+        records = int(at[-1]) // RECORD_ROWS + 1
         columns["position"] = self.position + at // RECORD_ROWS * RECORD_BYTES
         columns["ordinal"] = at % RECORD_ROWS
-        self.position += -(-count // RECORD_ROWS) * RECORD_BYTES
-        steps = self.random.integers(1, STEP_US_MAX, -(-count // RECORD_ROWS))
+        self.position += records * RECORD_BYTES
+        steps = self.random.integers(1, STEP_US_MAX, records)
         columns["eventTime"] = time_us + np.cumsum(steps)[at // RECORD_ROWS]
         self.now_us = max(self.now_us, time_us + int(steps.sum()))
         self.strips.append({"count": count, **columns})

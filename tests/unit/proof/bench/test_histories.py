@@ -13,6 +13,7 @@ from onceq.history.columns import META, span_of
 from onceq.history.events import SCHEMA
 from proof.bench import histories as make_histories
 from proof.bench.histories import PLANTS, Wish, make
+from proof.bench.history_files import RECORD_ROWS
 from tests.audit.histories import audited, peopled
 
 
@@ -43,6 +44,9 @@ def test_an_audit_finds_what_is_planted(tmp_path: Path, count: int) -> None:
     found = command.run([str(tmp_path / "all")], wish, lambda _: None)
     named = pq.read_table(tmp_path / "tables" / "violations").to_pylist()
     assert found["violations"] == len(named)
+    torn = [row for row in named if row["fault"] == "torn-commit"]
+    # Of the transaction that it leaves, and of the one that it names.
+    assert len(torn) <= 2 * RECORD_ROWS * sum(one.fault == "torn" for one in planted)
     named = [row for row in named if (row["invariant"], row["fault"]) not in FOLLOWING]
     assert len(named) == count <= found["messages_violated"]
     columns = ("invariant", "fault", "source", "stream", "number")
