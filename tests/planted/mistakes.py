@@ -420,7 +420,7 @@ def promises_unlocked(patch: pytest.MonkeyPatch) -> None:
 
     def loose(step: Step, key: bytes) -> None:
         restore(step, key)
-        for tx in step.units.branches.values():
+        for tx in step.units.open_branches.values():
             tx.receives = []
 
     patch.setattr(xa_branch, "restore", loose)

@@ -24,7 +24,7 @@ def test_each_table_is_written_by_its_rooms() -> None:
         "step.state.next_message += 1",
         "del step.state.queues[key]",
         "step.units.open_bytes -= 1",
-        "step.units.branches[xid].failed = True",
+        "step.units.open_branches[xid].failed = True",
         "del step.readers.handles[number]",
         "step.readers.waiting.pop(key)",
         "a, step.sessions.peers[7] = b, c",
@@ -40,7 +40,7 @@ def test_a_write_by_another_room_is_found(text: str) -> None:
     [
         "step.record(change)",
         "step.touched[number] = None",
-        "step.units.promise(sends, 1)",
+        "step.units.reserve(sends, 1)",
         "queue = step.state.all_queues[3]",
         "known = step.names.targets.get(text)",
     ],

@@ -93,12 +93,12 @@ def restart(step: Step, entropy: bytes, made_ns: int, *, orderly: bool | None) -
             gone.update((queue.number, index, at) for at in range(first, first + count))
             build.move(RangeChange(Op.RELEASE, queue.number, index, first, count))
     xa_branch.restore(step, entropy[-KEY_BYTES:])
-    for tx in step.units.branches.values():
+    for tx in step.units.open_branches.values():
         tx.receives = [part for held in tx.receives for part in _still_there(step, held, gone)]
     # What a prepared branch holds stays locked; what has ended above cannot be given back.
     gone |= {
         (held.queue, held.lane, at)
-        for tx in step.units.branches.values()
+        for tx in step.units.open_branches.values()
         for held in tx.receives
         for at in range(held.first, held.first + held.count)
     }

@@ -318,7 +318,7 @@ def _takes_part(step: Step, item: requests.StartBranch | requests.EndBranch) -> 
     """Require the right to decide a branch from an actor that takes part in it, because it can undo
     it, and from one that ends it: also a suspended one of any application, perhaps as failed."""
     yield NAMED
-    yield from to_decide(step, item.owner, step.units.branches.get(item.xid))
+    yield from to_decide(step, item.owner, step.units.open_branches.get(item.xid))
 
 
 def to_decide(step: Step, owner: int, tx: OpenTransaction | None) -> Demands:
@@ -374,7 +374,7 @@ def _promises(step: Step, item: requests.PrepareBranch | requests.Promise) -> De
     yield from _to_use_rows(step, item.owner, agent_of(item.xid))
     yield from sends(step, item.items)
     yield from work_of(step, step.units.transactions.get((item.owner, item.transaction)))
-    yield from to_decide(step, item.owner, step.units.branches.get(item.xid))
+    yield from to_decide(step, item.owner, step.units.open_branches.get(item.xid))
 
 
 def _decides(step: Step, item: requests.CommitBranch | requests.RollbackBranch) -> Demands:
@@ -383,7 +383,7 @@ def _decides(step: Step, item: requests.CommitBranch | requests.RollbackBranch) 
         yield _OPERATE
         return
     yield NAMED
-    tx = step.units.branches.get(item.xid)
+    tx = step.units.open_branches.get(item.xid)
     undoes = isinstance(item, requests.RollbackBranch)
     if tx is not None and undoes and whose(step, tx) == step.known_by(item.owner):
         return  # To undo one's own work needs no right to do it.
@@ -418,7 +418,7 @@ def _of_application(step: Step, item: requests.CommitGroup | requests.ForgetGrou
 def _decides_group(step: Step, item: requests.CommitGroup) -> Demands:
     yield from _of_application(step, item)
     for xid in item.xids:
-        yield from to_decide(step, item.owner, step.units.branches.get(xid))
+        yield from to_decide(step, item.owner, step.units.open_branches.get(xid))
 
 
 def _looks(step: Step, item: requests.Look) -> Demands:
@@ -570,7 +570,7 @@ def _unit_of(step: Step, item: requests.Request) -> OpenTransaction | None:
         return step.units.transactions.get((item.owner, item.transaction))
     if isinstance(item, (requests.PrepareBranch, requests.Promise)):
         at_work = step.units.transactions.get((item.owner, item.transaction))
-        branch = step.units.branches.get(item.xid)
+        branch = step.units.open_branches.get(item.xid)
         # An actor that may not even prepare another one's unit cannot doom it.
         own = branch is not None and whose(step, branch) == step.known_by(item.owner)
         return at_work or (branch if own else None)

@@ -92,7 +92,7 @@ def check_quota(step: Step, target: Target, size: int, *, transactional: bool) -
                 f"queue {queue.properties.name} is at its quota of {queue.properties.quota_kb} KB; "
                 "receive from it, or raise its quota_kb"
             )
-    elif transactional and queue.given(step.state.stamp) > limits.STREAM_NUMBERS_MAX:
+    elif transactional and queue.numbers_given(step.state.stamp) > limits.STREAM_NUMBERS_MAX:
         raise errors.InsufficientResources(
             f"the stream to {target.text} has used its {limits.STREAM_NUMBERS_MAX:,} numbers; "
             "sends go on in a new one as soon as everything that is under way there is acknowledged"
@@ -480,7 +480,7 @@ def _number(build: ChangeBuilder, outgoing: OutgoingQueue, counter: int) -> tupl
     """Return stream and number of the message that gets ``counter`` (EOD-4, EOD-12)."""
     known = build.streams.get(outgoing.number)
     if known is None:
-        if outgoing.given(build.step.state.stamp):
+        if outgoing.numbers_given(build.step.state.stamp):
             known = (outgoing.stream, outgoing.base)
         else:
             known = (next_stream(build.step, build.change), counter - 1)
@@ -605,9 +605,9 @@ def check_all_sends(
                 tx.messages += len(item.bodies.lengths)
             made.append(p)
             # At once, so that the next batch of this call finds the room taken.
-            step.units.promise((p,), 1)
+            step.units.reserve((p,), 1)
     except errors.OnceqError as error:
-        step.units.promise(made, -1)
+        step.units.reserve(made, -1)
         if tx is not None:
             tx.bytes, tx.messages, tx.lifetimes = before
             if dooms(error):

@@ -35,7 +35,8 @@ PLANTED = (
     ),
     Planted(
         "a-copy-holds-what-the-original-has-promised",
-        edited(copies, "    open_ = [tx for tx in step.units.branches.values() if tx.branch]\n",
+        edited(copies,
+               "    open_ = [tx for tx in step.units.open_branches.values() if tx.branch]\n",
                "    return 0\n"),
         f"{ALONE}by_itself_promises_copy",
     ),

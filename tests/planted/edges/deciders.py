@@ -114,8 +114,8 @@ PLANTED = (
     ),
     Planted(
         "branches-of-others-are-hidden-from-recovery",
-        edited(work_views, "        for tx in step.units.branches.values()\n    ]  # fmt",
-               "        for tx in step.units.branches.values()\n"
+        edited(work_views, "        for tx in step.units.open_branches.values()\n    ]  # fmt",
+               "        for tx in step.units.open_branches.values()\n"
                "        if may(step, owner, to_decide(step, owner, tx))\n    ]  # fmt"),
         f"{RIGHTS}a_right_at_the_promise_of_another_that_is_gone_keeps_the_decision_until_it_is_back",
     ),

@@ -123,7 +123,7 @@ _ROWS: tuple[tuple[str, object, str, object, str], ...] = (
      CASES + "what_is_sent_after_a_backup_was_put_back_arrives"),
     ("ordinals-of-a-life-begin-at-one", lives, "_ordinal", lambda random: 1,
      CORE + "two_copies_that_start_in_one_second_differ"),
-    ("new-messages-continue-the-stream-of-an-earlier-life", OutgoingQueue, "given", _given,
+    ("new-messages-continue-the-stream-of-an-earlier-life", OutgoingQueue, "numbers_given", _given,
      CASES + "a_backup_of_a_running_manager_whose_messages_were_acknowledged_meanwhile"),
     ("the-next-stream-does-not-wait-for-the-last", OutgoingQueue, "stretch", _one_stretch,
      CASES + "what_waits_from_earlier_lives_goes_first_each_in_its_stream"),

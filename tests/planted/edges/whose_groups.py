@@ -16,7 +16,8 @@ PLANTED = (
         edited(required_rights, "    yield from _of_application(step, item)\n",
                "    yield from _of_application(step, item)\n"
                "    for one in step.state.branches.of_group(item.prefix):\n"
-               "        yield from to_decide(step, item.owner, step.units.branches[one.xid])\n"),
+               "        held = step.units.open_branches\n"
+               "        yield from to_decide(step, item.owner, held[one.xid])\n"),
         f"{TESTS}what_another_prepares_in_a_batch_does_not_keep_it_from_being_committed",
     ),
     Planted(

@@ -87,7 +87,7 @@ def _record_all(step: Step, made: Sequence[setups.Setup]) -> int:
 def _undo_promises(step: Step) -> int:
     """Undo promises here, because the original carries them out: what was received is in its place
     again, and nothing is sent."""
-    open_ = [tx for tx in step.units.branches.values() if tx.branch]
+    open_ = [tx for tx in step.units.open_branches.values() if tx.branch]
     for tx in open_:
         undo_promised(step, tx)
     for branch in list(step.state.branches):  # those that an operator has decided by hand

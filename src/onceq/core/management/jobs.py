@@ -342,11 +342,11 @@ def _prepared(
                 failures.append(Failed(item.at, deed.lookup, deed.id, error.code, text))
                 continue
             # At once, so that the next one finds the room taken.
-            step.units.promise((checked,), 1)
+            step.units.reserve((checked,), 1)
             promised.append(checked)
             sent.append((deed, checked))
     finally:
-        step.units.promise(promised, -1)
+        step.units.reserve(promised, -1)
     return sent, failures
 
 

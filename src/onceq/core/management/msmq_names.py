@@ -89,7 +89,7 @@ def _sequence(outgoing: OutgoingQueue, counter: int) -> SequenceInfo:
 def _next(step: Step, outgoing: OutgoingQueue) -> SequenceInfo:
     """Return what the next message will get: if all is acknowledged, or the stream is one of an
     earlier life, its own new stream (EOD-12, EOD-14)."""
-    if not outgoing.given(step.state.stamp):
+    if not outgoing.numbers_given(step.state.stamp):
         return SequenceInfo(step.state.stamp << 32 | step.state.next_ordinal, 1, 0)
     return _sequence(outgoing, outgoing.ordered_lane.next)
 

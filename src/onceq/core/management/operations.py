@@ -516,7 +516,7 @@ def reconfigure(step: Step, item: Reconfigure) -> None:
     served = [n for peer in step.sessions.peers.values() for n in sorted(peer.outgoing)]
     step.begin(some_at_a_time(step.state, numbered(step.state, served), start))
     unit_of_work.watch(step)
-    for tx in list(step.units.branches.values()):
+    for tx in list(step.units.open_branches.values()):
         second_phase.watch(step, tx)
 
 

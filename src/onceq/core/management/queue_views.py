@@ -126,7 +126,7 @@ def outgoing_view(step: Step, outgoing: OutgoingQueue) -> OutgoingView:
     unheard = sum(count for _, count in lane.ranges(AVAILABLE, lane.head, end=sent + 1))
     peer = step.sessions.peers.get(outgoing.session)
     resend_in = (pace.due_us - now.mono_us) / 1e6 if pace.due_us else -1.0
-    goes_on = outgoing.given(step.state.stamp) > 0
+    goes_on = outgoing.numbers_given(step.state.stamp) > 0
     return copy_by_name(
         OutgoingView,
         outgoing,

@@ -60,7 +60,7 @@ def branches(step: Step, owner: int) -> list[BranchView]:
         else replace(
             _view_branch(step, tx), messages=0, bytes=0, received=0, queues=(), destinations=()
         )
-        for tx in step.units.branches.values()
+        for tx in step.units.open_branches.values()
     ]  # fmt: skip
     found += [
         BranchView(

@@ -541,7 +541,7 @@ class OutgoingQueue(AnyQueue):
         """Whether what is transmitted now was begun by a life before the present one."""
         return self.unacknowledged > 0 and self.head.stream >> 32 != stamp
 
-    def given(self, stamp: int) -> int:
+    def numbers_given(self, stamp: int) -> int:
         """Numbers given in the stream that the next message continues. 0: it begins another,
         because the last one is drained (EOD-12), or another life has begun it (I7).
 

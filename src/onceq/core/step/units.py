@@ -125,7 +125,7 @@ class Units:
         """By owner and number: those at which somebody is at work."""
         self.open_by = OwnerCounts()
         """Whose those are that were begun, and are neither over nor prepared."""
-        self.branches: dict[Xid, OpenTransaction] = {}
+        self.open_branches: dict[Xid, OpenTransaction] = {}
         """Transactions that are branches: at work, suspended, ended or prepared."""
         self.deciding: dict[bytes, OpenTransaction] = {}
         """Open transactions that will decide for partners, by global identifier."""
@@ -155,7 +155,7 @@ class Units:
     def all(self) -> Iterator[OpenTransaction]:
         """Every unit of work that is not over, whether anybody is at work in it or not."""
         yield from self.transactions.values()
-        for tx in self.branches.values():
+        for tx in self.open_branches.values():
             if tx.phase is not Phase.ACTIVE:
                 yield tx
 
@@ -186,7 +186,7 @@ class Units:
         self.open_bytes -= tx.bytes
         tx.bytes = 0
 
-    def promise(self, sends: Sequence[CheckedBatch], sign: int) -> None:
+    def reserve(self, sends: Sequence[CheckedBatch], sign: int) -> None:
         """Count sends to local queues as promised (1), or not any more (-1)."""
         for batch in sends:
             for index, target in enumerate(batch.targets):

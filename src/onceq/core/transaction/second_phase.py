@@ -180,7 +180,7 @@ def on_timer(step: Step, nobody: object) -> None:
     step.watching.discard(Timer.UNDECIDED)
     if not step.settings.undecided_s:
         return  # switched off meanwhile
-    for tx in [tx for tx in step.units.branches.values() if _ours(step, tx)]:
+    for tx in [tx for tx in step.units.open_branches.values() if _ours(step, tx)]:
         assert tx.xid is not None
         gtrid = tx.xid.gtrid
         decided = gtrid in step.state.branches.decisions
@@ -265,7 +265,7 @@ def commit(step: Step, item: CommitGroup) -> None:
 
 def finish(step: Step) -> None:
     """Carry out, after a restart, what the last group record has decided and no change has done."""
-    by_number = {tx.branch: tx for tx in step.units.branches.values()}
+    by_number = {tx.branch: tx for tx in step.units.open_branches.values()}
     for number in list(step.state.groups.pending):
         carry_out(step, by_number[number])
 
@@ -319,7 +319,7 @@ def _same(known: Group, item: CommitGroup) -> None:
 
 
 def _promised(step: Step, item: CommitGroup, xid: Xid) -> OpenTransaction:
-    tx = step.units.branches.get(xid)
+    tx = step.units.open_branches.get(xid)
     if tx is not None and tx.phase is Phase.PREPARED:
         return tx
     why = step.units.refused.get(xid)
@@ -352,5 +352,5 @@ def _drop(step: Step, owner: int, prefix: bytes) -> int:
     own = step.known_by(owner)
     left = [one for one in step.state.branches.of_group(prefix) if not own or one.by == own]
     for branch in left:
-        undo_promised(step, step.units.branches[branch.xid])
+        undo_promised(step, step.units.open_branches[branch.xid])
     return len(left)

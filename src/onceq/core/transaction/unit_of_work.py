@@ -213,7 +213,7 @@ def send(step: Step, item: Send) -> None:
         return
     sends = check_all_sends(step, item.items, None, step.who.get(item.owner, ""))
     build = ChangeBuilder(step)
-    step.units.promise(sends, -1)
+    step.units.reserve(sends, -1)
     first, count = add_puts(build, sends, transaction=0)
     express = all(put.flags & PUT_EXPRESS for put in build.change.puts)
     step.record(build.change, forced=not express)
@@ -247,7 +247,7 @@ def commit(step: Step, item: Commit) -> None:
         # Only what earlier sends have added: what the commit brings along was never counted.
         step.units.open_bytes -= before
         if sends:
-            step.units.promise(sends, -1)
+            step.units.reserve(sends, -1)
         del step.units.transactions[item.owner, item.transaction]
         if tx.by is not None:  # as ``closed`` does it, without a call
             step.units.open_by.drop(tx.by)
@@ -269,7 +269,7 @@ def commit(step: Step, item: Commit) -> None:
         sends = check_all_sends(step, item.items, tx, step.who.get(item.owner, ""))
         # Before they take effect: dead letters and acknowledgments of this change ask how full
         # queues are, and would count both the promise and the put.
-        step.units.promise(sends, -1)
+        step.units.reserve(sends, -1)
     result = take_effect(build, sends, receives)
     step.record(build.change)
     if step.actors:
@@ -397,11 +397,11 @@ def release(step: Step, tx: OpenTransaction) -> None:
         del step.units.transactions[tx.owner, tx.number]
     step.units.closed(tx)
     if tx.xid is not None:
-        del step.units.branches[tx.xid]
+        del step.units.open_branches[tx.xid]
     if tx.gtrid:
         del step.units.deciding[tx.gtrid]
     step.units.open_bytes -= tx.bytes
-    step.units.promise(tx.sends, -1)
+    step.units.reserve(tx.sends, -1)
     step.emptied.update(dict.fromkeys(tx.targets))
 
 
@@ -428,7 +428,7 @@ def owner_gone(step: Step, item: OwnerGone) -> None:
     owner = item.owner
     for key in [key for key in step.units.transactions if key[0] == owner]:
         undo(step, step.units.transactions[key])
-    for tx in [tx for tx in step.units.branches.values() if tx.owner == owner]:
+    for tx in [tx for tx in step.units.open_branches.values() if tx.owner == owner]:
         if tx.phase in PHASES[Verb.ABANDON]:
             undo(step, tx)
     for gtrid in [gtrid for gtrid, teller in step.units.telling.items() if teller == owner]:

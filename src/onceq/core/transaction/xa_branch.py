@@ -204,7 +204,7 @@ def start(step: Step, item: requests.StartBranch) -> None:
     """Associate a transaction number with a branch."""
     admitted(step)
     if item.how is Join.NEW:
-        if item.xid in step.units.branches or step.state.branches.get(item.xid) is not None:
+        if item.xid in step.units.open_branches or step.state.branches.get(item.xid) is not None:
             raise errors.DuplicateBranch(f"there is a branch {item.xid} already")
         # Under another owner's attempt, which may be rolled back by now, it is refused: the
         # attempt's parts elsewhere follow the decision that is made here under its identifier.
@@ -218,7 +218,7 @@ def start(step: Step, item: requests.StartBranch) -> None:
         step.units.refused.pop(item.xid, None)
         tx = open_unit(step, item.owner, item.transaction)
         tx.xid = item.xid
-        step.units.branches[item.xid] = tx
+        step.units.open_branches[item.xid] = tx
     else:
         tx = _known(step, item.xid)
         verb = Verb.RESUME if item.how is Join.RESUME else Verb.JOIN
@@ -266,7 +266,7 @@ def admitted(step: Step) -> None:
 
 def _known(step: Step, xid: Xid) -> OpenTransaction:
     """Return a branch, prepared or not; raise what XA says of others."""
-    tx = step.units.branches.get(xid)
+    tx = step.units.open_branches.get(xid)
     if tx is None:
         raise _unknown(step, xid)
     return tx
@@ -377,12 +377,12 @@ def restore(step: Step, key: bytes) -> None:
         tx.bytes = 0 if branch.laid else sum(p.size for p in tx.sends)
         tx.messages = sum(len(p.item.bodies) for p in tx.sends)
         tx.xid, tx.phase, tx.branch = branch.xid, Phase.PREPARED, branch.number
-        step.units.branches[branch.xid] = tx
+        step.units.open_branches[branch.xid] = tx
         if branch.decides:
             tx.gtrid, tx.partners = branch.decides, branch.partners
             step.units.deciding[tx.gtrid] = tx
         step.units.open_bytes += tx.bytes
-        step.units.promise(tx.sends, 1)
+        step.units.reserve(tx.sends, 1)
         second_phase.watch(step, tx)
 
 
@@ -420,7 +420,10 @@ def commit(step: Step, item: requests.CommitBranch) -> None:
 @rule_for(requests.RollbackBranch)
 def rollback(step: Step, item: requests.RollbackBranch) -> None:
     """Undo a branch: nothing was sent, and what it has received is back in its place."""
-    if item.xid not in step.units.branches and step.units.refused.pop(item.xid, None) is not None:
+    if (
+        item.xid not in step.units.open_branches
+        and step.units.refused.pop(item.xid, None) is not None
+    ):
         step.answer(item.owner, item.request, None)  # time has done it
         return
     tx = _known(step, item.xid)
@@ -540,7 +543,7 @@ def promise(step: Step, item: requests.Promise) -> None:
     the branch, and the branch decides for the others.
     """
     admitted(step)
-    if item.xid in step.units.branches or step.state.branches.get(item.xid) is not None:
+    if item.xid in step.units.open_branches or step.state.branches.get(item.xid) is not None:
         raise errors.DuplicateBranch(f"there is a branch {item.xid} already")
     set_back = step.state.branches.rows.set_back
     if set_back and agent_of(item.xid) in set_back:
@@ -559,7 +562,7 @@ def promise(step: Step, item: requests.Promise) -> None:
     if item.transaction:
         del step.units.transactions[tx.owner, tx.number]
     tx.phase, tx.xid = Phase.ENDED, item.xid
-    step.units.branches[item.xid] = tx
+    step.units.open_branches[item.xid] = tx
     branch = put_on_record(step, tx, step.known_by(item.owner))
     step.units.telling[item.xid.gtrid] = item.owner
     if tx.gtrid:
@@ -608,7 +611,9 @@ def rows(step: Step, item: requests.AskRows) -> None:
         step.setup(setups.RowsMissing(agent=name, missing=False))
     seen = step.state.branches.rows.get(name)
     open_ = sorted(
-        tx.branch for xid, tx in step.units.branches.items() if tx.branch and agent_of(xid) == name
+        tx.branch
+        for xid, tx in step.units.open_branches.items()
+        if tx.branch and agent_of(xid) == name
     )
     late = tuple(sorted(seen.looked + seen.late))
     note = seen.kept if seen.noted else 0
