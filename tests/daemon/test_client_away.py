@@ -236,7 +236,7 @@ def test_both_faces_see_the_same(
         assert seen["threads"] == expected
         assert seen["tasks"] == expected
         if back:
-            assert not [tx for tx in clients["threads"].transactions() if tx["sent"]]
+            assert not [tx for tx in clients["threads"].admin.transactions() if tx["sent"]]
 
 
 def test_all_of_it_is_one_kind() -> None:
