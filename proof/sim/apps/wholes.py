@@ -145,24 +145,27 @@ class Wholes:
 
     def _take(self, app: App, place: Place, unit: Unit, number: int, members: Members) -> Talk:
         """Claim all of them, then fetch and enter them."""
-        asked: list[Moment] = []
+        asked: list[tuple[Moment, int]] = []
         ranges = members.ranges()
+
+        def note_claim() -> None:
+            claimed_s = app.node.clock.wall_us() // 1_000_000
+            asked.append((self.work.holds.moment(app.node), claimed_s))
+
         try:
-            answer = yield Ask(
-                Claim(place.name, number, ranges),
-                lambda: asked.append(self.work.holds.moment(app.node)),
-            )
+            answer = yield Ask(Claim(place.name, number, ranges), note_claim)
             if isinstance(answer, OnceqError):
-                self.work.pauses.received(place, app.node, asked[0].world_us, answer)
+                self.work.pauses.received(place, app.node, asked[0][0].world_us, answer)
                 self.kernel.marks[marks.WHOLE_GONE] += 1
                 return
-            yield from self._fetch(app, place, unit, number, members, asked[0])
+            yield from self._fetch(app, place, unit, number, members, *asked[0])
         except Lost as lost:
             place.slack += lost.asked or bool(asked)
             raise
 
     def _fetch(
-        self, app: App, place: Place, unit: Unit, number: int, members: Members, asked: Moment
+        self, app: App, place: Place, unit: Unit, number: int, members: Members, asked: Moment,
+        claimed_s: int,
     ) -> Talk:  # fmt: skip
         work, wanted = self.work, set(members.lookups)
         uids: dict[int, int] = {}
@@ -179,8 +182,9 @@ class Wholes:
             ):  # fmt: skip
                 if lookup in wanted:
                     work.ledger.handed(
-                        place, packet, lookup, aborts, unit=unit, peek=False, arrived=arrived
-                    )
+                        place, packet, lookup, aborts, unit=unit, peek=False, arrived=arrived,
+                        claimed_s=claimed_s,
+                    )  # fmt: skip
                     uids[lookup] = unit.takes[-1][2]
             at = answer.lookup_ids[-1] + 1
         work.holds.received(place, app.node, asked)

@@ -44,20 +44,28 @@ class Arrivals:
         self.permissions, self._not_early = permissions, not_early
 
     def handed(
-        self, place: Place, packet: memoryview, lookup: int, arrived: int, message: Message
-    ) -> None:
-        """A message was handed out, or shown."""
-        self._in_time(place, packet, arrived, message)
+        self, place: Place, packet: memoryview, lookup: int, arrived: int, message: Message,
+        claimed_s: int = 0,
+    ) -> None:  # fmt: skip
+        """A message was handed out, or shown.
+
+        Args:
+            claimed_s: By the clock of its manager, when it was claimed; 0: it was not. A message
+                that is claimed does not expire.
+        """
+        now_s = claimed_s or self.nodes[place.node].clock.wall_us() // 1_000_000
+        self._in_time(place, packet, arrived, message, now_s)
         self._not_early(place, packet, message)
         if message.node != place.node:
             self.permissions.check_arrival(place, message)
         if message.unit is None and place.parent is None:
             self._once(place, lookup, arrived, message)
 
-    def _in_time(self, place: Place, packet: memoryview, arrived: int, message: Message) -> None:
+    def _in_time(
+        self, place: Place, packet: memoryview, arrived: int, message: Message, now: int
+    ) -> None:
         (reach,) = _REACH.unpack_from(packet, REACH_AT)
         receive, sent = _TIMES.unpack_from(packet, TIMES_AT)
-        now = self.nodes[place.node].clock.wall_us() // 1_000_000
         copy = message.copies[place.home.key]
         # What a policy has set aside is for people, who may also move it back.
         copy.aside |= place.home.poison and place.name.endswith(";poison")

@@ -199,11 +199,11 @@ class Ledger:
 
     def handed(
         self, place: Place, packet: memoryview, lookup: int, aborts: int, *,
-        unit: Unit | None, peek: bool, arrived: int = 0,
+        unit: Unit | None, peek: bool, arrived: int = 0, claimed_s: int = 0,
     ) -> None:  # fmt: skip
         """A message was handed out: to a unit of work, for good, or to be looked at."""
         message = self._known(place, packet)
-        self.arrivals.handed(place, packet, lookup, arrived, message)
+        self.arrivals.handed(place, packet, lookup, arrived, message, claimed_s)
         copy = message.copies[place.home.key]
         if place.parent is not None and not copy.moved and not place.home.poison:
             self.kernel.wrong(f"I17: {place} holds message {message.uid}, which nobody moved there")
